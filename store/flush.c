@@ -1,0 +1,163 @@
+/*
+ * store/flush.c -- memtables become runs.
+ *
+ * Sealed tables are flushed oldest first, one at a time. The table stays readable until the
+ * manifest that names its run is durable; the set that readers get next has the run and not the
+ * table.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compaction/job.h"
+#include "format/filename.h"
+#include "store/run_output.h"
+#include "store/store.h"
+
+struct cairn_table *cairn_new_table(struct cairn *db, size_t operations, size_t bytes)
+{
+	/* A margin above the limit, so that the write that passes it fits and the next one rotates.
+	 */
+	size_t capacity =
+	    db->options.memtable_bytes + db->options.memtable_bytes / 4 + (256u << 10);
+	size_t bound = cairn_memtable_bound(operations, bytes);
+	struct cairn_memtable *memtable;
+	if (bound + (64u << 10) > capacity)
+		capacity = bound + (64u << 10);
+	if (cairn_memtable_new(capacity, db->identity.hash_seed, &memtable))
+		return NULL;
+	return cairn_table_new(memtable);
+}
+
+int cairn_seal(struct cairn *db)
+{
+	struct cairn_set *old = atomic_load(&db->set), *set = NULL;
+	if (cairn_memtable_operations(old->active->memtable) == 0)
+		return 0;
+	struct cairn_table *table = db->spare_table ? db->spare_table : cairn_new_table(db, 0, 0);
+	db->spare_table = NULL;
+	size_t count = old->sealed_count + 1;
+	struct cairn_table **sealed = malloc(count * sizeof(struct cairn_table *));
+	if (table && sealed) {
+		sealed[0] = old->active;
+		for (size_t i = 1; i < count; i++)
+			sealed[i] = old->sealed[i - 1];
+		set = cairn_set_new(table, sealed, count, old->version);
+	}
+	free(sealed);
+	cairn_table_unref(table);
+	if (!set)
+		return cairn_error(-ENOMEM, "out of memory for a memtable");
+	old->active->log_end = cairn_log_end(db->log);
+	old->active->last_sequence = atomic_load(&db->sequence);
+	cairn_replace_set(db, set);
+	return 0;
+}
+
+/* The oldest sealed table and the version below it, with references; NULL when none waits. */
+static struct cairn_table *oldest_sealed(struct cairn *db, struct cairn_version **version)
+{
+	struct cairn_table *table = NULL;
+	cairn_write_lock(&db->write_lock);
+	const struct cairn_set *set = atomic_load(&db->set);
+	if (set->sealed_count) {
+		table = set->sealed[set->sealed_count - 1];
+		*version = set->version;
+		cairn_table_ref(table);
+		cairn_version_ref(*version);
+	}
+	cairn_write_unlock(&db->write_lock);
+	return table;
+}
+
+static int publish_flush(
+    struct cairn *db, struct cairn_table *table, struct cairn_run *run, uint64_t bytes)
+{
+	pthread_mutex_lock(&db->publish_lock);
+	struct cairn_version *current = cairn_current_version(db);
+	struct cairn_version *next = cairn_version_replace(current, 0, 0, run);
+	int rc = next ? 0 : cairn_error(-ENOMEM, "out of memory for a version");
+	if (!rc) {
+		db->manifest.flush_bytes_written += bytes;
+		rc = cairn_publish(db, next, table, NULL, 0);
+		if (rc)
+			db->manifest.flush_bytes_written -= bytes;
+	}
+	pthread_mutex_unlock(&db->publish_lock);
+	cairn_version_unref(current);
+	cairn_version_unref(next);
+	return rc;
+}
+
+static int flush_table(
+    struct cairn *db, struct cairn_table *table, const struct cairn_version *version)
+{
+	struct cairn_run_output output = {
+	    .db = db,
+	    .older = version->runs,
+	    .older_count = version->count,
+	    .tombstones = cairn_memtable_deletes(table->memtable) > 0,
+	    .size_hint = cairn_memtable_payload(table->memtable) +
+			 cairn_memtable_payload(table->memtable) / 8,
+	};
+	cairn_memtable_sequences(table->memtable, &output.sequence_low, &output.sequence_high);
+	struct cairn_cursor *input;
+	struct cairn_run *run = NULL;
+	uint64_t bytes = 0;
+	int rc = cairn_memtable_cursor_open(table->memtable, table->last_sequence, &input);
+	if (!rc)
+		rc = cairn_run_output(&output, input, &run, &bytes);
+	if (!rc)
+		rc = publish_flush(db, table, run, bytes);
+	if (rc && run)
+		cairn_run_output_discard(db, run);
+	cairn_run_unref(run);
+	return rc;
+}
+
+int cairn_flush_step(struct cairn *db)
+{
+	struct cairn_version *version = NULL;
+	pthread_mutex_lock(&db->flush_lock);
+	struct cairn_table *table = oldest_sealed(db, &version);
+	int rc = 0;
+	if (table) {
+		rc = flush_table(db, table, version);
+		cairn_trouble_note(db, &db->flush_trouble, rc);
+		if (!rc)
+			cairn_update_pace(db);
+	}
+	pthread_mutex_unlock(&db->flush_lock);
+	cairn_version_unref(version);
+	if (!table)
+		return 0;
+	cairn_table_unref(table);
+	cairn_progress(db);
+	if (!rc)
+		cairn_event_set(&db->merger.wake);
+	return rc ? rc : 1;
+}
+
+/* Flushes everything that was written before the call. */
+static int flush_all(struct cairn *db)
+{
+	cairn_write_lock(&db->write_lock);
+	int rc = atomic_load(&db->failed) ? cairn_failed_error(db) : cairn_seal(db);
+	cairn_write_unlock(&db->write_lock);
+	while (!rc) {
+		rc = cairn_flush_step(db);
+		if (rc == 0)
+			break;
+		rc = rc < 0 ? rc : 0;
+	}
+	return rc;
+}
+
+int cairn_flush(cairn *db)
+{
+	int rc = cairn_check_handle(db);
+	if (!rc && db->read_only)
+		rc = cairn_error(CAIRN_READ_ONLY, "%s is open for reading only", db->directory);
+	if (!rc)
+		rc = flush_all(db);
+	return cairn_report(db, rc);
+}

@@ -1,0 +1,74 @@
+/*
+ * store/read.c -- get and multi_get: reads as of now.
+ *
+ * No lock: the reader enters an epoch, loads the set, then the published sequence. Whatever was
+ * acknowledged before the call is in that set at or below that sequence. A sequence may be stale
+ * when it is used (the versions that it needs were cut off): then the newest one is loaded, which
+ * is visible by then.
+ */
+#include "format/checksum.h"
+#include "store/store.h"
+
+/* In an epoch. */
+static int find_now(struct cairn *db, cairn_slice key, struct cairn_record *record)
+{
+	uint64_t hash = cairn_key_hash(key, db->identity.hash_seed);
+	int rc;
+	do {
+		struct cairn_set *set = atomic_load(&db->set);
+		uint64_t sequence = atomic_load_explicit(&db->sequence, memory_order_acquire);
+		rc = cairn_set_find(set, key, hash, sequence, record);
+	} while (CAIRN_UNLIKELY(rc == CAIRN_CONFLICT));
+	return rc == 0 && record->kind == CAIRN_KIND_DELETE ? CAIRN_NOT_FOUND : rc;
+}
+
+int cairn_get(cairn *db, cairn_slice key, void *buffer, size_t capacity, size_t *size)
+{
+	if (size)
+		*size = 0;
+	int rc = cairn_check_handle(db);
+	if (!rc && (!size || (capacity && !buffer) || (key.size && !key.data)))
+		rc = cairn_error(CAIRN_INVALID, "a place for the answer or the key is missing");
+	if (!rc && key.size > CAIRN_KEY_MAX)
+		return CAIRN_NOT_FOUND;
+	if (!rc)
+		rc = cairn_epoch_enter();
+	if (rc)
+		return cairn_report(db, rc);
+	struct cairn_record record;
+	rc = find_now(db, key, &record);
+	if (rc == 0) {
+		*size = record.value.size;
+		if (record.value.size < capacity)
+			capacity = record.value.size;
+		if (capacity)
+			memcpy(buffer, record.value.data, capacity);
+	}
+	cairn_epoch_exit();
+	return cairn_report(db, rc);
+}
+
+/* A view makes the answers those of one moment. */
+int cairn_multi_get(cairn *db, const cairn_slice *keys, size_t n,
+    int (*each)(void *context, size_t i, int result, cairn_slice value), void *context)
+{
+	cairn_view *view = NULL;
+	int rc = cairn_check_handle(db);
+	if (!rc && ((n && !keys) || !each))
+		rc = cairn_error(CAIRN_INVALID, "no keys or no function for the answers");
+	if (rc)
+		return cairn_report(db, rc);
+	rc = cairn_view_open(db, &view);
+	if (rc)
+		return rc;
+	int stopped = 0;
+	for (size_t i = 0; i < n && !stopped; i++) {
+		cairn_slice value;
+		int found = cairn_view_get(view, keys[i], &value);
+		if (found < 0 && rc == 0)
+			rc = found;
+		stopped = each(context, i, found, value);
+	}
+	cairn_view_close(view);
+	return stopped ? stopped : rc;
+}

@@ -1,0 +1,262 @@
+/*
+ * store/recover.c -- from a manifest and a log to the state that was acknowledged.
+ *
+ * A writing open, as a list:
+ *  1. the manifest was loaded and its runs were opened (open.c);
+ *  2. the log is replayed into a memtable; when that is full it is flushed, as a run with a
+ * manifest of its own that leaves the log fields alone: a recovery that is killed has lost no work,
+ * and the next one skips what is in runs;
+ *  3. what is left in the memtable is flushed as well if it is much, else its records are copied
+ * into a fresh log, synced: what was read back from a file that may never have been synced is
+ * durable from here on, without leaving many tiny runs behind when lives are short;
+ *  4. a manifest that names the fresh log, or none, is published;
+ *  5. only now are files removed: whatever the manifest does not name;
+ *  6. after a crash that found far too many runs, merges catch up here: lives too short for a
+ * background merge still end up with a store that shrinks.
+ *
+ * A read-only open does the second step alone, into memory.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compaction/policy.h"
+#include "format/filename.h"
+#include "store/store.h"
+#include "wal/log_reader.h"
+
+/* Runs above the budget that a recovery does not leave behind. */
+#define RUNS_OVER_BUDGET 3u
+
+struct recovery {
+	struct cairn *db;
+	uint64_t progress_at;
+	uint64_t copied_to; /* position behind the last record copied */
+};
+
+void cairn_log_start_of(const struct cairn_manifest *manifest, struct cairn_log_start *start)
+{
+	*start = (struct cairn_log_start){
+	    .identity = manifest->identity,
+	    .number = manifest->log_number,
+	    .salt = manifest->log_salt,
+	    .ordinal = manifest->log_ordinal,
+	    .position = manifest->log_position,
+	    .durable = manifest->log_durable,
+	    .sequence = manifest->flushed_sequence,
+	};
+}
+
+static void report_progress(void *context, uint64_t done, uint64_t total)
+{
+	struct recovery *recovery = context;
+	struct cairn *db = recovery->db;
+	uint64_t now = db->io->ops->now(db->io);
+	if (!db->options.progress || now < recovery->progress_at)
+		return;
+	recovery->progress_at = now + 250000000;
+	db->options.progress(db->options.callback_context, "replay", done, total);
+}
+
+static int flush_sealed(struct cairn *db)
+{
+	int rc;
+	do
+		rc = cairn_flush_step(db);
+	while (rc > 0);
+	return rc;
+}
+
+/* Room for a record of `count` operations in the active table. */
+static int make_room(struct cairn *db, uint32_t count, size_t bytes)
+{
+	struct cairn_set *set = atomic_load(&db->set);
+	struct cairn_memtable *active = set->active->memtable;
+	bool full = cairn_memtable_bytes(active) >= db->options.memtable_bytes;
+	if (!full && cairn_memtable_fits(active, count, bytes))
+		return 0;
+	db->spare_table = cairn_new_table(db, count, bytes);
+	if (!db->spare_table)
+		return cairn_error(-ENOMEM, "out of memory for a memtable");
+	if (cairn_memtable_operations(active) == 0) {
+		struct cairn_set *next =
+		    cairn_set_new(db->spare_table, set->sealed, set->sealed_count, set->version);
+		cairn_table_unref(db->spare_table);
+		db->spare_table = NULL;
+		if (!next)
+			return cairn_error(-ENOMEM, "out of memory for a memtable");
+		cairn_replace_set(db, next);
+		return 0;
+	}
+	int rc = cairn_seal(db);
+	return rc || db->read_only ? rc : flush_sealed(db);
+}
+
+static int apply(void *context, uint64_t first_sequence, uint32_t count, cairn_slice body)
+{
+	struct recovery *recovery = context;
+	struct cairn *db = recovery->db;
+	int rc = make_room(db, count, body.size);
+	if (rc)
+		return rc;
+	struct cairn_memtable *table = atomic_load(&db->set)->active->memtable;
+	struct cairn_input in = cairn_input_of(body.data, body.size);
+	struct cairn_record record;
+	uint64_t sequence = first_sequence;
+	while (cairn_log_operation_next(&in, &record) == 0)
+		cairn_memtable_put(table, &record, sequence++, NULL, 0);
+	atomic_store(&db->sequence, sequence - 1);
+	return 0;
+}
+
+static int copy(void *context, uint64_t first_sequence, uint32_t count, cairn_slice body)
+{
+	struct recovery *recovery = context;
+	uint8_t *room;
+	(void)count;
+	int rc = cairn_log_reserve(recovery->db->log, body.size, first_sequence - 1, &room);
+	if (rc)
+		return rc;
+	memcpy(room, body.data, body.size);
+	return cairn_log_commit(recovery->db->log, first_sequence, &recovery->copied_to);
+}
+
+static int replay(struct recovery *recovery,
+    int (*each)(void *context, uint64_t first_sequence, uint32_t count, cairn_slice body),
+    struct cairn_log_summary *summary)
+{
+	struct cairn *db = recovery->db;
+	struct cairn_log_replay call = {
+	    .directory = db->directory,
+	    .apply = each,
+	    .progress = report_progress,
+	    .context = recovery,
+	};
+	cairn_log_start_of(&db->manifest, &call.start);
+	return cairn_log_read(db->io, &call, summary);
+}
+
+/* Step 3. *position is where the fresh log's records begin. */
+static int keep_rest(struct recovery *recovery, uint64_t *position)
+{
+	struct cairn *db = recovery->db;
+	struct cairn_log_summary summary;
+	const struct cairn_memtable *rest = atomic_load(&db->set)->active->memtable;
+	*position = 0;
+	if (cairn_memtable_operations(rest) == 0)
+		return 0;
+	if (cairn_memtable_bytes(rest) > db->options.memtable_bytes / 2) {
+		int rc = cairn_seal(db);
+		return rc ? rc : flush_sealed(db);
+	}
+	int rc = cairn_log_start(db->log, db->manifest.flushed_sequence);
+	if (rc)
+		return rc;
+	*position = cairn_log_end(db->log);
+	rc = replay(recovery, copy, &summary);
+	return rc ? rc : cairn_log_sync(db->log, recovery->copied_to);
+}
+
+struct litter {
+	struct cairn *db;
+	const struct cairn_version *version;
+};
+
+static bool in_version(const struct cairn_version *version, uint64_t number)
+{
+	for (size_t i = 0; i < version->count; i++)
+		if (version->runs[i]->file.number == number)
+			return true;
+	return false;
+}
+
+/* Step 5, for one name. */
+static int remove_litter(void *context, const char *name)
+{
+	const struct litter *litter = context;
+	const struct cairn_manifest *manifest = &litter->db->manifest;
+	uint64_t number;
+	bool dead = false;
+	enum cairn_file_kind kind = cairn_filename_parse(name, &number);
+	switch (kind) {
+	case CAIRN_FILE_TEMPORARY:
+	case CAIRN_FILE_INDEX:
+		dead = true;
+		break;
+	case CAIRN_FILE_RUN:
+		dead = !in_version(litter->version, number);
+		break;
+	case CAIRN_FILE_LOG:
+		/* Those of the fresh log have the highest numbers there are. */
+		dead = manifest->log_number == 0 || number < manifest->log_number;
+		break;
+	case CAIRN_FILE_FOREIGN:
+	case CAIRN_FILE_LOCK:
+	case CAIRN_FILE_MANIFEST:
+	case CAIRN_FILE_MANIFEST_OLD:
+		break;
+	}
+	if (dead) {
+		char *path = cairn_filename(litter->db->directory, kind, number);
+		if (path)
+			litter->db->io->ops->unlink(litter->db->io, path);
+		free(path);
+	}
+	return 0;
+}
+
+static int sweep(struct cairn *db)
+{
+	struct litter litter = {db, cairn_current_version(db)};
+	int rc = db->io->ops->list(db->io, db->directory, remove_litter, &litter);
+	cairn_version_unref((struct cairn_version *)(uintptr_t)litter.version);
+	return rc;
+}
+
+/* Step 6. */
+static int catch_up(struct cairn *db)
+{
+	for (;;) {
+		uint64_t total = 0;
+		struct cairn_version *version = cairn_current_version(db);
+		size_t count = version->count;
+		for (size_t i = 0; i < count; i++)
+			total += version->runs[i]->file.size;
+		cairn_version_unref(version);
+		if (count <=
+		    cairn_policy_budget(total, db->options.memtable_bytes) + RUNS_OVER_BUDGET)
+			return 0;
+		int rc = cairn_merge_step(db, false);
+		if (rc <= 0)
+			return 0; /* a store that cannot merge can still be read: the background
+				     will say why */
+	}
+}
+
+int cairn_recover(struct cairn *db)
+{
+	struct recovery recovery = {.db = db};
+	struct cairn_log_summary summary;
+	uint64_t position;
+	db->recovering = true;
+	int rc = replay(&recovery, apply, &summary);
+	db->recovering = false;
+	if (rc || db->read_only)
+		return rc;
+	if (summary.torn_bytes)
+		cairn_log_line(db,
+		    "recovery: %llu bytes of a write that was under way at the crash are left out",
+		    (unsigned long long)summary.torn_bytes);
+	db->recovering = true;
+	rc = keep_rest(&recovery, &position);
+	db->recovering = false;
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&db->publish_lock);
+	rc = cairn_publish_recovered(db, position);
+	pthread_mutex_unlock(&db->publish_lock);
+	if (!rc)
+		rc = sweep(db);
+	if (!rc && summary.records)
+		rc = catch_up(db);
+	return rc;
+}

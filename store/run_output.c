@@ -1,0 +1,115 @@
+/*
+ * store/run_output.c -- see run_output.h.
+ */
+#include "store/run_output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "compaction/job.h"
+#include "format/filename.h"
+
+/* Whether a run older than the inputs may have `key`: by key range. */
+static bool older_may_hold(void *context, cairn_slice key)
+{
+	const struct cairn_run_output *output = context;
+	for (size_t i = 0; i < output->older_count; i++) {
+		const struct cairn_run_reader *run = output->older[i]->reader;
+		if (cairn_key_compare(key, cairn_run_first_key(run)) >= 0 &&
+		    cairn_key_compare(key, cairn_run_last_key(run)) <= 0)
+			return true;
+	}
+	return false;
+}
+
+static int run_job(const struct cairn_run_output *output, struct cairn_job *job)
+{
+	int rc = 0;
+	while (rc == 0) {
+		if (output->stoppable && atomic_load(&output->db->closing))
+			return cairn_error(CAIRN_BUSY, "the store is closing");
+		rc = cairn_job_step(job, CAIRN_STEP_BYTES);
+		if (output->progress)
+			output->progress(output->context, cairn_job_written(job));
+	}
+	return rc == CAIRN_END ? 0 : rc;
+}
+
+/* Renames the finished file, durably, and opens it. */
+static int adopt(struct cairn *db, const char *temporary, const char *path,
+    const struct cairn_manifest_file *file, struct cairn_run **run)
+{
+	struct cairn_io *io = db->io;
+	struct cairn_run_expect expect = {
+	    db->identity, file->number, file->size, file->footer_checksum};
+	struct cairn_run_reader *reader;
+	int rc = io->ops->rename(io, temporary, path);
+	if (rc) {
+		io->ops->unlink(io, temporary);
+		return rc;
+	}
+	rc = io->ops->sync_directory(io, db->directory);
+	if (!rc)
+		rc = cairn_run_open(io, path, &expect, &reader);
+	if (!rc) {
+		*run = cairn_run_new(reader, file, &db->obsolete);
+		if (!*run)
+			rc = cairn_error(-ENOMEM, "out of memory for a run");
+	}
+	if (rc)
+		io->ops->unlink(io, path);
+	return rc;
+}
+
+int cairn_run_output(const struct cairn_run_output *output, struct cairn_cursor *input,
+    struct cairn_run **run, uint64_t *bytes)
+{
+	struct cairn *db = output->db;
+	uint64_t number = atomic_fetch_add(&db->next_number, 1);
+	char *temporary = cairn_filename(db->directory, CAIRN_FILE_TEMPORARY, number);
+	char *path = cairn_filename(db->directory, CAIRN_FILE_RUN, number);
+	struct cairn_job *job = NULL;
+	*run = NULL;
+	*bytes = 0;
+	int rc = 0;
+	if (!temporary || !path) {
+		cairn_cursor_close(input);
+		rc = cairn_error(-ENOMEM, "out of memory for a run");
+		goto done;
+	}
+	struct cairn_job_spec spec = {
+	    .io = db->io,
+	    .path = temporary,
+	    .run = {.identity = db->identity,
+		.number = number,
+		.format = db->options.run_format,
+		.size_hint = output->size_hint},
+	    .input = input,
+	    .tombstones = output->tombstones,
+	    .oldest = output->older_count == 0,
+	    .older_may_hold = older_may_hold,
+	    .context = (void *)(uintptr_t)output,
+	    .sequence_low = output->sequence_low,
+	    .sequence_high = output->sequence_high,
+	};
+	rc = cairn_job_open(&spec, &job);
+	if (!rc)
+		rc = run_job(output, job);
+	if (!rc && !cairn_job_result(job)->empty) {
+		const struct cairn_job_result *result = cairn_job_result(job);
+		struct cairn_manifest_file file = {number, result->size, result->footer.checksum};
+		rc = adopt(db, temporary, path, &file, run);
+		*bytes = file.size;
+	}
+done:
+	cairn_job_close(job);
+	free(temporary);
+	free(path);
+	return rc;
+}
+
+void cairn_run_output_discard(struct cairn *db, struct cairn_run *run)
+{
+	if (!atomic_load(&db->failed))
+		atomic_store(&run->obsolete, true);
+}
