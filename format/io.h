@@ -112,6 +112,9 @@ struct cairn_io_ops {
 	/* Faults the pages of the range in, so that stores will not wait. The only place where a
 	 * bad disk can answer with a code instead of a signal. */
 	int (*populate_log)(struct cairn_file *file, uint64_t offset, uint64_t size);
+	/* No more stores will go to the range (inner whole pages of it count): a hint that makes
+	 * the next sync cheaper for the threads that store elsewhere in the map. */
+	void (*settle_log)(struct cairn_file *file, uint64_t offset, uint64_t size);
 	void (*unmap_log)(struct cairn_file *file);
 
 	/* Directories. rename replaces `to`; link fails with -EEXIST. */

@@ -375,6 +375,21 @@ static int posix_populate_log(struct cairn_file *file, uint64_t offset, uint64_t
 	return call_failed(file->path, "madvise");
 }
 
+/*
+ * Writing back a page that is mapped makes the kernel protect it first, with an interrupt of every
+ * processor that runs a thread of ours: page by page, that is a sixth of all time under a stream of
+ * puts. Taking the pages out of the map beforehand costs one such interrupt for all; what they hold
+ * stays in the page cache.
+ */
+static void posix_settle_log(struct cairn_file *file, uint64_t offset, uint64_t size)
+{
+	struct posix_file *f = posix_file_of(file);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t from = (offset + page - 1) & ~(page - 1), to = (offset + size) & ~(page - 1);
+	if (f->log && from < to && to <= f->log_size)
+		madvise(f->log + from, (size_t)(to - from), MADV_DONTNEED);
+}
+
 /* Directories. */
 
 static int two_paths_failed(const char *from, const char *call, const char *to)
@@ -752,6 +767,7 @@ const struct cairn_io_ops cairn_io_posix_ops = {
     .advise = posix_advise,
     .map_log = posix_map_log,
     .populate_log = posix_populate_log,
+    .settle_log = posix_settle_log,
     .unmap_log = posix_unmap_log,
     .make_directory = posix_make_directory,
     .remove_directory = posix_remove_directory,

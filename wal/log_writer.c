@@ -33,6 +33,8 @@
 #define POPULATE_STEP  UINT64_C(262144)
 #define LOOK_STEP      65536u /* of log between two looks whether there is something to prepare */
 
+#define SETTLE_LEAST   65536u /* of bytes to sync */
+
 #define SMALL_RECORD   40u
 
 #define SCRATCH_KEPT   1048576u /* a larger buffer is given back after its record */
@@ -456,10 +458,13 @@ static int next_segment(struct cairn_log *log, uint64_t record_size, struct cair
 		*segment = spare;
 		return 0;
 	}
-	/* Two segments must not wait for the same place. Should its file stay, it holds no record.
+	/*
+	 * Two segments must not wait for the same place. The file is not recycled: its number is
+	 * not below the live ones, so after a crash its new header must not show up under the old
+	 * name.
 	 */
 	if (spare)
-		(void)discard_segment(log, spare, true);
+		(void)discard_segment(log, spare, false);
 	return make_segment(log, record_size, segment);
 }
 
@@ -649,6 +654,10 @@ static int sync_appended(struct cairn_log *log)
 	struct cairn_segment *segment;
 	uint64_t upto;
 	while ((segment = borrow_unsynced(log, end, &upto))) {
+		/* A group of small commits is a page or two: not worth a call. */
+		if (segment->memory && upto - segment->synced > SETTLE_LEAST)
+			segment->file->io->ops->settle_log(
+			    segment->file, segment->synced, upto - segment->synced);
 		int rc = segment->file->io->ops->sync(segment->file);
 		if (rc == 0) {
 			pthread_mutex_lock(&log->mutex);
