@@ -363,6 +363,7 @@ static int read_beside_writer(struct cairn *db, const struct directory_survey *s
 		bool same = unchanged(db, generation);
 		if (same && rc == 0)
 			return 0;
+		same = same && rc != CAIRN_CONFLICT;
 		if (same && strcmp(seen, text) == 0)
 			return cairn_error(rc, "%s", text);
 		snprintf(seen, sizeof seen, "%s", same ? text : "");

@@ -132,9 +132,9 @@ static int verify_log(struct verify *verify, const struct cairn_manifest *manife
 	struct cairn_log_replay replay = {.directory = verify->directory, .apply = ignore_record};
 	cairn_log_start_of(manifest, &replay.start);
 	int rc = cairn_log_read(verify->io, &replay, &summary);
-	if (rc && rc != -ENOMEM)
+	if (rc && rc != -ENOMEM && rc != CAIRN_CONFLICT)
 		add_failure(verify, verify->directory, rc);
-	return rc == -ENOMEM ? rc : 0;
+	return rc == -ENOMEM || rc == CAIRN_CONFLICT ? rc : 0;
 }
 
 static int verify_once(struct verify *verify, const struct cairn_manifest *manifest)
@@ -177,8 +177,10 @@ static int verify_settled(struct verify *verify)
 			rc = verify_once(verify, &manifest);
 		bool same = !rc && same_manifest(verify, manifest.generation);
 		cairn_manifest_release(&manifest);
-		if (rc || (same && verify->findings == seen))
+		if (rc && rc != CAIRN_CONFLICT)
 			return rc;
+		if (same && verify->findings == seen)
+			return 0;
 		seen = same ? verify->findings : 0;
 	}
 	return cairn_error(CAIRN_CONFLICT,

@@ -13,6 +13,9 @@
 
 #define SIZE_UNIT 4096u
 
+static_assert((CAIRN_LOG_RECORD_HEADER + CAIRN_SEGMENT_LINK_SIZE + 7) / 8 * 8 == 40,
+    "CAIRN_SEGMENT_FIRST is behind the LINK");
+
 static int out_of_memory(const char *directory)
 {
 	return cairn_error_at(-ENOMEM, directory, CAIRN_NO_OFFSET,

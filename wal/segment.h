@@ -20,8 +20,8 @@
 #define CAIRN_SEGMENT_SHRUNK    262144u
 
 #define CAIRN_SEGMENT_LINK_SIZE 16u
-/* Where the record behind the LINK stands: no segment's contents end before. */
-#define CAIRN_SEGMENT_FIRST     (CAIRN_LOG_HEADER_SIZE + cairn_log_record_size(CAIRN_SEGMENT_LINK_SIZE))
+/* Where the record behind the LINK, of 40 bytes, stands: no segment's contents end before. */
+#define CAIRN_SEGMENT_FIRST     (CAIRN_LOG_HEADER_SIZE + 40u)
 
 struct cairn_segment {
 	struct cairn_segment *next; /* the next newer one */
