@@ -22,15 +22,13 @@ struct cairn_job;
 
 struct cairn_job_spec {
 	struct cairn_io *io;
-	const char *path; /* of the temporary file; copied */
-	struct cairn_run_spec
-	    run; /* identity, number, format, size hint; `kinds` is decided by the job */
-	struct cairn_cursor
-	    *input;      /* ascending, unique keys (a merge, or a memtable's cursor); taken over */
-	bool tombstones; /* whether the inputs hold any */
-	bool oldest;     /* no older run exists */
-	bool (*older_may_hold)(
-	    void *context, cairn_slice key); /* not needed when oldest; NULL = always true */
+	const char *path;           /* of the temporary file; copied */
+	struct cairn_run_spec run;  /* `kinds` in it is decided by the job */
+	struct cairn_cursor *input; /* ascending, unique keys; taken over */
+	bool tombstones;            /* whether the input may show any */
+	bool oldest;                /* no run is older than the inputs */
+	/* Whether an older run may hold the key; not asked when `oldest`; NULL = always true. */
+	bool (*older_may_hold)(void *context, cairn_slice key);
 	void *context;
 	uint64_t sequence_low;
 	uint64_t sequence_high;

@@ -7,8 +7,8 @@
  * Invariants.
  *	1. Pure: no state, no allocation; the same runs give the same job.
  *	2. Without writes the jobs come to an end. Every job leaves fewer runs than it found, but
- *one kind: the oldest run alone, which leaves it without tombstones, as every merge that takes the
- *oldest run does. So n runs need n - 1 merges and n jobs of the other kind at most.
+ * one kind: the oldest run alone, which leaves it without tombstones, as every merge that takes the
+ * oldest run does. So n runs need n - 1 merges and n jobs of the other kind at most.
  *	3. A job holds no busy run. Beside a running merge only OVERLOAD is offered, of runs newer
  *	   than it: it is short, and anything else would better wait for the merge's output.
  *	4. The budget is never above CAIRN_POLICY_RUNS_MAX: where writers wait, there is a job to

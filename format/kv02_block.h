@@ -1,13 +1,13 @@
 /*
  * format/kv02_block.h -- a KV02 block: 1 to 15 consecutive records, byte aligned, struct of arrays.
  *
- * Layout, all integers little endian, n = number of records (format/README.md has a worked
- *example):
+ * Layout, all integers little endian, n = number of records (format/README.md has an example):
  *
- *	control   u8   bits 0-3 n; bit 4: suffix lengths differ; bits 5-6: value lengths 0 = all
- *equal, 1 = u8 each, 2 = u16 each, 3 = u32 each; bit 7: wide u8   (wide: u16) prefix length: bytes
- *common to all keys; the whole key when n = 1 u8   (wide: u16) suffix length, one for all, or n of
- *them when bit 4 is set u16  (wide: u32) value length, one for all, or n x u8/u16/u32 by bits 5-6
+ *	control   u8   bits 0-3 n; bit 4: suffix lengths differ; bits 5-6: value lengths
+ *	               0 = all equal, 1 = u8 each, 2 = u16 each, 3 = u32 each; bit 7: wide
+ *	          u8   (wide: u16) prefix length: bytes common to all keys; the whole key when n = 1
+ *	          u8   (wide: u16) suffix length, one for all, or n of them when bit 4 is set
+ *	          u16  (wide: u32) value length, one for all, or n x u8/u16/u32 by bits 5-6
  *	          u16  kinds, only in runs with CAIRN_RUN_KINDS: bit i set = record i is a tombstone
  *	heads     n x u32  the first 4 suffix bytes of each key as a big-endian number, zero padded
  *	prefix    the common bytes

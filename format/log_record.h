@@ -1,9 +1,9 @@
 /*
  * format/log_record.h -- the bytes of a log segment: its header and its records.
  *
- * A log is a chain of segments. Position: one u64 for a place in the chain, `ordinal << 28 | offset
- * / 8`, where ordinal counts the segments of this log from 1 and offset is in the segment's file.
- *Positions of one log are totally ordered; 0 is before everything.
+ * A log is a chain of segments. Position: one u64 for a place in the chain,
+ * `ordinal << 28 | offset / 8`, where ordinal counts the segments of a log and offset is in the
+ * segment's file. Positions of one log are totally ordered; 0 is before everything.
  *
  * Segment file: header (4096 bytes) | records, each starting at a multiple of 8, back to back.
  *
@@ -12,30 +12,32 @@
  *	12   4   checksum of bytes 16 … 4095
  *	16   16  store id
  *	32   8   hash seed
+ *	40   8   zeros
  *	48   8   number (as in the file's name)
  *	56   8   ordinal
  *	64   8   salt: random; seeds every checksum of the segment's records
  *	72   8   number of the predecessor (0 = none: the first of its log)
  *	80   8   salt of the predecessor
  *	88       zeros
- * (40…47 are zeros too.)
  *
  * Record, at offset X of its segment, seed s = salt + X (mod 2^64):
  *
  *	0    4   header checksum: XXH3(bytes 4 … 19, seed s)
  *	4    4   body checksum: XXH3(body, padding included, seed ~s)
  *	8    4   bits 0-27 size of the record, header and padding included, / 8; bits 28-31 type
- *	12   4   first sequence - base sequence of the segment (modulo 2^32; 0 for LINK and MARK)
+ *	12   4   first sequence - base sequence of the segment (mod 2^32; 0 for LINK and MARK)
  *	16   4   durable position D known when the record was written: bits 28-31 how many segments
- *back (0 = this one), bits 0-27 offset / 8 there. 0 = nothing of this segment is known durable; 15
- *segments back and offset 0 when it is farther away than can be said 20       body, zero padded so
- *that the record ends at a multiple of 8
+ *	         back (0 = this one), bits 0-27 offset / 8 there. 0 = nothing of this segment is
+ *	         known durable; 15 back and offset 0 when it is farther away than can be said
+ *	20       body, zero padded so that the record ends at a multiple of 8
  *
  * Body by type:
+ *
  *	LINK   first record of every segment: u64 base sequence (the last one before this segment),
- *u64 end offset of the predecessor (0 = none) WRITE  1 or more operations, sequences ascending by
- *one: u8 kind (never 0), varint key size, varint value size (PUT only), u32 record checksum, key,
- *value. All or nothing. MARK   empty: written when a store goes idle after a sync, only to carry D
+ *	       u64 end offset of the predecessor (0 = none)
+ *	WRITE  1 or more operations, sequences ascending by one: u8 kind (never 0), varint key size,
+ *	       varint value size (PUT only), u32 record checksum, key, value. All or nothing.
+ *	MARK   empty: written when a store goes idle after a sync, only to carry D
  */
 #ifndef CAIRN_FORMAT_LOG_RECORD_H
 #define CAIRN_FORMAT_LOG_RECORD_H

@@ -39,13 +39,13 @@
  *
  * Invariants.
  *	1. The first 24 bytes and the place of the checksum are the same in every version to come,
- *so a newer version is told from damage.
+ * so a newer version is told from damage.
  *	2. File numbers are neither 0 nor at or above the next number, and none is named twice, the
- *log segment's included.
+ * log segment's included.
  *	3. A manifest is decoded once more before it replaces another: what cannot be read is never
- *published.
+ * published.
  *	4. Nothing is cleaned up after a failure: what a store leaves behind are temporary names,
- *which the next one and the next opening remove.
+ * which the next one and the next opening remove.
  *
  * Threads: no state. Two stores into one directory at once are the caller's mistake.
  */

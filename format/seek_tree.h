@@ -1,19 +1,19 @@
 /*
  * format/seek_tree.h -- the seek section of a run: a static search tree over the first keys of its
- *blocks.
+ * blocks.
  *
  * Shape. Fan-out 16. Level 0 is one u64 word per block: its head, in which block offset / 8 takes
- *the place of the lowest P bits, P the number of bits of the largest offset / 8 (P <= 32). A node
- *of level L > 0 is 16 u64 heads; entry j of level L stands for node j of level L-1. Heads are the 8
- *key bytes from the node's *lcp*: the bytes that the first key of the node and the first key of the
- *node behind it have in common (for the last node of a level: that its first key and the last key
- *of the run have in common), clamped to 255. Beside the heads of each level L > 0 stands one u8 per
- *entry: the lcp of the node that the entry stands for; the lcp of the top node stands in the
- *section's header. Levels are added until one node holds all.
+ * the place of the lowest P bits, P the number of bits of the largest offset / 8 (P <= 32).
+ * A node of level L > 0 is 16 u64 heads; entry j of level L stands for node j of level L-1.
+ * Heads are the 8 key bytes from the node's *lcp*: the bytes that the first key of the node and the
+ * first key of the node behind it have in common (for the last node of a level: that its first key
+ * and the last key of the run have in common), clamped to 255. Beside the heads of each level L > 0
+ * stands one u8 per entry: the lcp of the node that the entry stands for; the lcp of the top node
+ * stands in the section's header. Levels are added until one node holds all.
  *
  * Why the lcp is enough. A query between two fences shares the bytes that the fences share, so no
- *prefix is stored or compared. Heads may tie; a search then goes right, so an error is always to
- *the right, and the run reader mends it by looking left (run_reader.c).
+ * prefix is stored or compared. Heads may tie; a search then goes right, so an error is always to
+ * the right, and the run reader mends it by looking left (run_reader.c).
  *
  * Section, little endian, starting at a multiple of 128 in the file:
  *	0   u64  number of blocks n (>= 1)

@@ -1,13 +1,13 @@
 /*
  * store/background.c -- the four threads, and the same work one step at a time.
  *
- *	flusher     seals nothing, flushes what is sealed; first in line, never paced
- *	merger      merges by the policy; when no write came for two seconds, the at-rest rules as
- *well log keeper  prepares log segments and faults memory in, ahead of the writers syncer syncs the
- *log every interval; notes in an idle log what is durable
+ *	flusher     flushes what is sealed; first in line, never paced
+ *	merger      merges by the policy; when no write came for two seconds, by the at-rest rules
+ *	log keeper  prepares log segments and faults memory in, ahead of the writers
+ *	syncer      syncs the log every interval; notes in an idle log what of it is durable
  *
  * A worker that fails backs off, doubling, and leaves its failure in a `trouble`, for stat and for
- *those who wait for it.
+ * those who wait for it.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -102,7 +102,9 @@ static bool at_rest(struct cairn *db)
 		db->rest_sequence = sequence;
 		db->rest_since = now;
 	}
-	return now - db->rest_since >= CAIRN_REST_NS;
+	bool rest = now - db->rest_since >= CAIRN_REST_NS;
+	atomic_store(&db->resting, rest);
+	return rest;
 }
 
 /* At rest: seals a memtable whose deletes or overwrites hold space, for the flusher. */
@@ -133,6 +135,8 @@ static int merge_once(struct cairn *db)
 	if (!rc && rest && atomic_load(&db->log_ready)) {
 		pthread_mutex_lock(&db->publish_lock);
 		rc = cairn_publish_log_end(db);
+		if (!rc)
+			cairn_log_rest(db->log);
 		pthread_mutex_unlock(&db->publish_lock);
 	}
 	return rc;
@@ -174,7 +178,7 @@ static int populate_active(struct cairn *db)
 
 static int keep_log_once(struct cairn *db)
 {
-	if (atomic_load(&db->failed) || !atomic_load(&db->log_ready))
+	if (atomic_load(&db->failed) || atomic_load(&db->resting) || !atomic_load(&db->log_ready))
 		return 0;
 	int worked = cairn_log_prepare(db->log);
 	if (populate_active(db) > 0)

@@ -8,6 +8,7 @@
 
 #include "format/error.h"
 #include "format/log_record.h"
+#include "store/store.h"
 #include "store/write.h"
 
 cairn_batch *cairn_batch_new(void)
@@ -42,12 +43,12 @@ static int add(cairn_batch *batch, enum cairn_kind kind, cairn_slice key, cairn_
 
 int cairn_batch_put(cairn_batch *batch, cairn_slice key, cairn_slice value)
 {
-	return add(batch, CAIRN_KIND_PUT, key, value);
+	return cairn_report(NULL, add(batch, CAIRN_KIND_PUT, key, value));
 }
 
 int cairn_batch_delete(cairn_batch *batch, cairn_slice key)
 {
-	return add(batch, CAIRN_KIND_DELETE, key, (cairn_slice){"", 0});
+	return cairn_report(NULL, add(batch, CAIRN_KIND_DELETE, key, (cairn_slice){"", 0}));
 }
 
 void cairn_batch_clear(cairn_batch *batch)

@@ -4,9 +4,8 @@
  * Copyright (c) 2026 the cairn authors. MIT License.
  *
  * A program links cairn and opens a directory; in it, cairn keeps records: keys and values of any
- *bytes, ordered by key. Writes go to a log and a table in memory; full tables become sorted files
- *(runs); a background thread merges runs into a cascade of sizes N, N/4, N/16, … The whole of it in
- *ten lines:
+ * bytes, ordered by key. Writes go to a log and a table in memory; full tables become sorted files
+ * (runs); a background thread merges runs into a cascade of sizes N, N/4, N/16, … The whole of it:
  *
  *	#include <cairn.h>
  *	#include <stdio.h>
@@ -28,42 +27,42 @@
  *
  * RESULTS. Every function that can fail returns int: 0 for success, a positive number for an answer
  * (CAIRN_NOT_FOUND, CAIRN_END), a negative one for a failure: -errno, or one of ours
- *(cairn_status.h). After a failure outputs passed by pointer are NULL or 0. cairn_message() has the
- *failure in words.
+ * (cairn_status.h). After a failure outputs passed by pointer are NULL or 0; cairn_message() has it
+ * in words.
  *
  * SLICES are passed by value and borrowed for the call. Bytes that cairn hands out are read only
- *and say how long they are valid. An empty slice may have NULL data; what cairn hands out never
- *has.
+ * and say how long they are valid. An empty slice may have NULL data; what cairn hands out never
+ * has.
  *
  * ORDER is that of unsigned bytes, a shorter key before a longer one that begins with it.
  *
  * LIMITS. Keys 0 to CAIRN_KEY_MAX bytes, values 0 to CAIRN_VALUE_MAX, batches up to
- *CAIRN_BATCH_MAX, counting 32 bytes for each operation beside key and value. Beyond them:
- *CAIRN_TOO_LARGE before a byte is written.
+ * CAIRN_BATCH_MAX, counting 32 bytes for each operation beside key and value. Beyond them:
+ * CAIRN_TOO_LARGE before a byte is written.
  *
  * DURABILITY. What an acknowledged write (one whose call returned 0) survives:
  *	mode                  a killed process   a kernel crash or power cut
  *	CAIRN_SYNC_FULL       yes                yes
- *	CAIRN_SYNC_INTERVAL   yes                all but the last interval (100 ms unless set),
- *always a suffix CAIRN_SYNC_NONE       yes                all but an unsynced suffix In every mode
- *the state found after a crash is the acknowledged history up to some point at or after the last
- * successful sync, with batches whole, and cairn_open needs no flag to find it. A failed sync is
- *final: later writes return CAIRN_FAILED, reads go on, closing and opening again recovers. A write
- *that returned a sync error has an unknown outcome: it may be read and may survive. "No space" on a
- *write is not final: it works again when there is room. Damage to bytes that had been made durable
- *is CAIRN_CORRUPT with file and offset, never an answer; one window is open and documented: damage
- *to the last sync group or two of a store that was killed before any later record was written reads
- *as a torn tail.
+ *	CAIRN_SYNC_INTERVAL   yes                all but the last interval (100 ms unless set)
+ *	CAIRN_SYNC_NONE       yes                all but what was not synced
+ * What is lost is always a suffix. In every mode the state found after a crash is the acknowledged
+ * history up to some point at or after the last successful sync, with batches whole, and cairn_open
+ * needs no flag to find it. A failed sync is final: later writes return CAIRN_FAILED, reads go on,
+ * closing and opening again recovers. A write that returned a sync error has an unknown outcome: it
+ * may be read and may survive. "No space" on a write is not final: it works again when there is
+ * room. Damage to bytes that had been made durable is CAIRN_CORRUPT with file and offset, never an
+ * answer; one window is open and documented: damage to the last sync group or two of a store that
+ * was killed before any later record was written reads as a torn tail.
  *
  * THREADS. Any number of threads may use one handle at once. A view and its iterators belong to one
- *thread at a time. A batch belongs to one thread at a time.
+ * thread at a time. A batch belongs to one thread at a time.
  *
  * PROCESSES. One process has a store open for writing (CAIRN_LOCKED for a second one, or a second
- *handle); any number may have it open read-only beside that. A handle belongs to the process that
- *opened it: after fork the child's calls on it return CAIRN_FORKED and touch nothing.
+ * handle); any number may have it open read-only beside that. A handle belongs to the process that
+ * opened it: after fork the child's calls on it return CAIRN_FORKED and touch nothing.
  *
  * SIGNALS. Runs are read through read-only mappings: when a disk fails to deliver a page of one,
- *the kernel sends SIGBUS, as it does for any mapped file. cairn installs no handler.
+ * the kernel sends SIGBUS, as it does for any mapped file. cairn installs no handler.
  */
 #ifndef CAIRN_H
 #define CAIRN_H

@@ -253,10 +253,13 @@ static int merge_all(struct cairn *db)
 	return rc;
 }
 
+/* The log goes when every record of it is in a run, its spares in any case. */
 static int end_log(struct cairn *db)
 {
 	pthread_mutex_lock(&db->publish_lock);
 	int rc = cairn_publish_log_end(db);
+	if (!rc)
+		rc = cairn_log_rest(db->log);
 	pthread_mutex_unlock(&db->publish_lock);
 	return rc < 0 ? rc : 0;
 }

@@ -5,13 +5,14 @@
  * addressed by 32-bit references; leaves are versions of records, newest first in a chain.
  *
  * Invariants.
- * (1) One writer at a time (the holder of the store's write lock); readers need no lock at any
- * time. (2) What a reader can reach is complete: children and versions are published with release
- * stores, and nothing reachable is changed afterwards but references. Replaced nodes stay in the
- * arena until it is reset. (3) Under the newest version of a key stay: the version it superseded,
- * and every version that a live view needs. What else was there is cut off, and the cut is marked;
- * a reader that runs into the mark learns that its sequence was stale (CAIRN_CONFLICT) and takes a
- * newer one. A registered view never meets it.
+ * (1) One writer at a time (the holder of the store's write lock); readers need no lock.
+ * (2) What a reader can reach is complete: children and versions are published with release
+ *     stores, and nothing reachable is changed afterwards but references. Replaced nodes stay in
+ *     the arena until it is reset.
+ * (3) Under the newest version of a key stay the version it superseded and every version that a
+ *     live view needs. What else was there is cut off, and the cut is marked; a reader that runs
+ *     into the mark learns that its sequence was stale (CAIRN_CONFLICT) and takes a newer one. A
+ *     registered view never meets it.
  */
 #ifndef CAIRN_STORE_MEMTABLE_H
 #define CAIRN_STORE_MEMTABLE_H

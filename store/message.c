@@ -1,7 +1,8 @@
 /*
  * store/message.c -- what went wrong, per thread and handle.
  *
- * format/error.h keeps one text per thread; here a failure that leaves the API is kept for its
+ * format/error.h keeps one text per thread, of failures that somebody on the way up may have cured;
+ * here a failure that leaves the API is kept, once as the thread's last one and once for its
  * handle, for the few handles that a thread works with at a time.
  */
 #include <stdio.h>
@@ -15,6 +16,7 @@ static _Thread_local struct {
 	char text[CAIRN_ERROR_TEXT_MAX];
 } messages[HANDLES];
 static _Thread_local unsigned next_message;
+static _Thread_local char last_text[CAIRN_ERROR_TEXT_MAX];
 
 static char *message_of(const struct cairn *db)
 {
@@ -30,6 +32,9 @@ int cairn_report(const struct cairn *db, int rc)
 		return rc;
 	if (cairn_error_code() != rc)
 		cairn_error(rc, "%s", cairn_strerror(rc));
+	snprintf(last_text, sizeof last_text, "%s", cairn_error_text());
+	if (!db)
+		return rc;
 	char *text = message_of(db);
 	if (!text) {
 		unsigned i = next_message++ % HANDLES;
@@ -50,7 +55,7 @@ void cairn_forget_messages(const struct cairn *db)
 const char *cairn_message(const cairn *db)
 {
 	if (!db)
-		return cairn_error_text();
+		return last_text;
 	const char *text = message_of(db);
 	return text ? text : "";
 }

@@ -122,7 +122,8 @@ static int survey_name(void *context, const char *name)
 	struct directory_survey *survey = context;
 	uint64_t number;
 	enum cairn_file_kind kind = cairn_filename_parse(name, &number);
-	if (kind != CAIRN_FILE_TEMPORARY && number > survey->highest_number)
+	/* What a crash left half written counts as well: its name is taken until it is swept. */
+	if (number != CAIRN_TEMPORARY_MANIFEST_OLD && number > survey->highest_number)
 		survey->highest_number = number;
 	if (kind == CAIRN_FILE_MANIFEST)
 		survey->manifest = true;
@@ -358,6 +359,9 @@ static int read_beside_writer(struct cairn *db, const struct directory_survey *s
 	for (int i = 0; i < READER_TRIES; i++) {
 		int rc = read_store(db, survey);
 		uint64_t generation = db->manifest.generation;
+		if (rc && generation ==
+			      0) /* the manifest itself; it is replaced whole, so that is final */
+			return rc;
 		char text[CAIRN_ERROR_TEXT_MAX];
 		snprintf(text, sizeof text, "%s", rc ? cairn_error_text() : "");
 		bool same = unchanged(db, generation);
@@ -487,5 +491,5 @@ int cairn_close(cairn *db)
 		db->log = NULL;
 	}
 	free_store(db);
-	return rc ? cairn_error(rc, "%s", text) : 0;
+	return rc ? cairn_report(NULL, cairn_error(rc, "%s", text)) : 0;
 }

@@ -2,17 +2,18 @@
  * store/recover.c -- from a manifest and a log to the state that was acknowledged.
  *
  * A writing open, as a list:
- *  1. the manifest was loaded and its runs were opened (open.c);
- *  2. the log is replayed into a memtable; when that is full it is flushed, as a run with a
- * manifest of its own that leaves the log fields alone: a recovery that is killed has lost no work,
- * and the next one skips what is in runs;
- *  3. what is left in the memtable is flushed as well if it is much, else its records are copied
- * into a fresh log, synced: what was read back from a file that may never have been synced is
- * durable from here on, without leaving many tiny runs behind when lives are short;
- *  4. a manifest that names the fresh log, or none, is published;
- *  5. only now are files removed: whatever the manifest does not name;
- *  6. after a crash that found far too many runs, merges catch up here: lives too short for a
- * background merge still end up with a store that shrinks.
+ *
+ * 1. The manifest was loaded and its runs were opened (open.c).
+ * 2. The log is replayed into a memtable. When that is full it is flushed, as a run with a manifest
+ *    of its own that leaves the log fields alone: a recovery that is killed has lost no work, and
+ *    the next one skips what is in runs.
+ * 3. What is left in the memtable is flushed as well if it is much, else its records are copied
+ *    into a fresh log, synced. What was read back from a file that may never have been synced is
+ *    durable from here on, and short lives do not leave many tiny runs behind.
+ * 4. A manifest that names the fresh log, or none, is published.
+ * 5. Only now are files removed: whatever the manifest does not name.
+ * 6. After a crash that found far too many runs, merges catch up here: lives too short for a
+ *    background merge still end up with a store that shrinks.
  *
  * A read-only open does the second step alone, into memory.
  */

@@ -2,11 +2,12 @@
  * store/store.h -- the inside of an open store: what the files of store/ share.
  *
  * Locks, in the order in which they may be taken (README.md, "Threads"):
+ *
  *	flush_lock    one flush at a time
  *	merge_lock    one merge at a time
- *	publish_lock  one manifest at a time; guards `manifest`, `log_ready` changes, runs' `busy`
- *and `rent` write_lock    appends, the set's replacement, views: held for less than a system call,
- *but for `ensure_log` leaf mutexes  error_mutex, progress_mutex, those inside modules
+ *	publish_lock  one manifest at a time; guards `manifest`, runs' `busy` and `rent`
+ *	write_lock    appends, the set's replacement, views
+ *	leaf mutexes  error_mutex, progress_mutex, those inside modules
  */
 #ifndef CAIRN_STORE_STORE_H
 #define CAIRN_STORE_STORE_H
@@ -95,6 +96,7 @@ struct cairn {
 	atomic_bool closing;
 	atomic_bool failed;              /* sticky: no more writes */
 	_Atomic int64_t pace_ns_per_kib; /* delay owed by each KiB written; 0 = none */
+	atomic_bool resting;             /* no writes for a while: nothing is prepared ahead */
 	uint64_t rest_sequence; /* merger only: sequence at the last look, and since when */
 	uint64_t rest_since;
 	uint64_t synced_sequence; /* syncer only: what it has synced, and left a mark behind */

@@ -1,14 +1,15 @@
 /*
  * store/version.h -- what a read reads: runs, versions (immutable lists of runs), memory tables,
- *and sets of it all.
+ * and sets of it all.
  *
- *	run      one opened `.kv` file; when a newer manifest no longer names it and its last reader
- *is gone, the file is removed version  the runs of one manifest, newest first table    one memtable
- *with the place in the log where it ends set      the active table, the sealed ones, a version:
- *everything that holds records at one moment
+ *	run      one opened `.kv` file; when the durable manifest no longer names it and its last
+ *	         reader is gone, the file is removed
+ *	version  the runs of one manifest, newest first
+ *	table    one memtable with the place in the log where it ends
+ *	set      the active table, the sealed ones, a version: all that holds records at one moment
  *
- * All are reference counted and immutable once published, but for: the active table's content, a
- *run's `busy`, `rent` and `obsolete` (guarded by the store's publish lock; `obsolete` is atomic).
+ * All are reference counted and immutable once published, but for the active table's content and a
+ * run's `busy`, `rent` (guarded by the store's publish lock) and `obsolete` (atomic).
  */
 #ifndef CAIRN_STORE_VERSION_H
 #define CAIRN_STORE_VERSION_H

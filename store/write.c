@@ -1,16 +1,16 @@
 /*
  * store/write.c -- put, delete, write, sync: the way of a record into log and memtable.
  *
- * 1. Check the limits; hash and checksum a single record.                                 no lock
+ * 1. Check the limits; hash and checksum a single record. No lock is held.
  * 2. Take the write lock. Make room: a table that is not full, a log that is started.
- * 3. Reserve room in the log, copy the operations there, seal the record.        acknowledged from
- * a kill
- * 4. Insert into the memtable above the published sequence.                      invisible still
- * 5. Publish the sequence. Unlock.                                               visible, all at
- * once
+ * 3. Reserve room in the log, copy the operations there and insert them into the memtable, above
+ *    the published sequence: invisible still.
+ * 4. Seal the log record: from here on a kill does not lose it.
+ * 5. Publish the sequence: visible, all at once. Unlock.
  * 6. When asked for: wait until the log is durable up to the record.
  *
- * Nothing can fail between 3 and 5, so log and memtable never disagree.
+ * What can fail does so before 3, but for a log that is written by calls: when its write fails at 4
+ * the handle is failed, and what the memtable has above the published sequence is never seen.
  */
 #include "store/write.h"
 

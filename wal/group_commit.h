@@ -6,10 +6,11 @@
  * company, because their threads come back at about the same time. One thread alone never waits.
  *
  * Invariants.
- * (1) There is one leader at a time, and between begin and end nothing but the leader touches its
- * fields. (2) A thread that follows a round which ends, or ended since it asked for the number,
- * does not sleep. (3) A wake-up that the leader misses costs it the 30 µs, nothing else: that is
- * why appending needs no fence.
+ * (1) There is one leader at a time; from lead to end nothing but the leader touches its fields.
+ * (2) A thread that follows a round which ends, or ended since it asked for the number, does not
+ *     sleep.
+ * (3) A wake-up that the leader misses costs it the 30 µs, nothing else: that is why appending
+ *     needs no fence.
  *
  * Threads. Appended is called by one thread at a time, all others by any.
  */

@@ -8,7 +8,7 @@
  *	           because the process ended before, so nobody was promised anything in it
  *	ORPHAN     it leads to a file that is not there: an error when the segment holds a record
  * A segment can have two successors: one that was prepared, and one that was made in its stead
- *because a record was longer. Only one of them has a LINK.
+ * because a record was longer. Only one of them has a LINK.
  *
  * Invariants.
  * (1) Bytes are believed only after their checksum; memory is allocated for bytes that a file has.

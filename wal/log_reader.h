@@ -2,19 +2,21 @@
  * wal/log_reader.h -- reads a log back: replay, and the rule that tells a torn tail from damage.
  *
  * Replay starts at the manifest's position and follows the chain: a successor is the file whose
- *header names the segment just read (number and salt) as its predecessor. Its LINK says where the
- *predecessor ended: reaching that offset exactly is a clean end.
+ * header names the segment just read (number and salt) as its predecessor. Its LINK says where the
+ * predecessor ended: reaching that offset exactly is a clean end.
  *
  * Torn or damaged. At a record that does not check out, at position X, everything behind X, in this
- *segment and in all that follow it, is searched at every 8-byte step for a *witness*: a record of
- *this chain whose header and body check out and whose D lies beyond X and not beyond itself. The
- *manifest's durable position is a witness too. a witness exists   bytes at X had been made durable
- *and are gone: CAIRN_CORRUPT, file, offset, what is at risk none               the tail was never
- *durable: torn. Replay ends at X, everything behind it is ignored. A whole record whose sequence is
- *not the next one does not check out either.
+ * segment and in all that follow it, is searched at every 8-byte step for a *witness*: a record of
+ * this chain whose header and body check out and whose D lies beyond X and not beyond itself. The
+ * manifest's durable position is a witness too.
  *
- * Damage to the last sync group or two of a store that was killed before any later record was
- *written cannot be told from a torn tail; nothing else is mistaken for one.
+ *	a witness   bytes at X had been made durable and are gone: CAIRN_CORRUPT, with file, offset
+ *	            and what is at risk
+ *	none        the tail was never durable: torn. Replay ends at X, what is behind is ignored
+ *
+ * A whole record whose sequence is not the next one does not check out either. Damage to the last
+ * sync group or two of a store that was killed before any later record was written cannot be told
+ * from a torn tail; nothing else is mistaken for one.
  */
 #ifndef CAIRN_WAL_LOG_READER_H
 #define CAIRN_WAL_LOG_READER_H

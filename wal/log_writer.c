@@ -282,6 +282,19 @@ static int remove_kept(struct cairn_log *log)
 	return number ? cairn_segment_remove(log->config.io, log->directory, number) : 0;
 }
 
+int cairn_log_rest(struct cairn_log *log)
+{
+	begin_making(log);
+	pthread_mutex_lock(&log->mutex);
+	struct cairn_segment *spare = log->spare;
+	set_spare(log, NULL);
+	pthread_mutex_unlock(&log->mutex);
+	int kept = remove_kept(log);
+	int rc = spare ? discard_segment(log, spare, false) : 0;
+	end_making(log);
+	return rc < 0 ? rc : kept;
+}
+
 int cairn_log_drop(struct cairn_log *log)
 {
 	begin_making(log);

@@ -11,12 +11,12 @@
  * (1) A segment's header is durable under its name before its first record is stored.
  * (2) A record's header is stored after its body, so a killed process leaves whole records only.
  * (3) durable() never passes a byte that no successful sync covers; a sync covers all older
- * segments first. (4) After a failed sync, a failed append through `write`, or when the disk cannot
- * bring a page of the mapping in, the log is failed: every later append, and every later sync of
- * what is not durable yet, returns CAIRN_FAILED with the first cause in the message; nothing is
- * retried. (5) A file with more than one link is never recycled (a checkpoint or a person holds
- * it). (6) A recycled file gets its new header, synced, under its new name before its first new
- * record.
+ *     segments first.
+ * (4) After a failed sync, a failed append through `write`, or when the disk cannot bring a page of
+ *     the mapping in, the log is failed: every later append, and every later sync of what is not
+ *     durable yet, returns CAIRN_FAILED with the first cause in the message; nothing is retried.
+ * (5) A file with more than one link is never recycled: a checkpoint or a person holds it.
+ * (6) A recycled file gets its new header, synced, under its new name before its first new record.
  *
  * Threads. Functions marked [writer] are called by one thread at a time: the holder of the store's
  * write lock. All others may be called from any thread at any time.
@@ -118,6 +118,9 @@ uint64_t cairn_log_bytes_written(const struct cairn_log *log);
  * it and are not current are recycled (one, as the next spare's file) or removed.
  */
 int cairn_log_retire(struct cairn_log *log, uint64_t position);
+
+/* Gives the spare and the file kept for the next one back: the log is at rest. Any thread. */
+int cairn_log_rest(struct cairn_log *log);
 
 /*
  * Ends the log: forgets all segments, current and spare included, and removes their files. The
