@@ -12,11 +12,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,6 +27,7 @@
 #include "store/io_posix.h"
 #include "store/io_select.h"
 #include "store/io_uring.h"
+#include "tests/refuse.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -174,32 +172,6 @@ static int leave(void **state)
 	return 0;
 }
 
-#define ANY_ARGUMENT UINT32_MAX
-
-/* From now on `number` answers -code, where its third argument is `third`. */
-static int refuse(long number, uint32_t third, int code)
-{
-	struct sock_filter program[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 3),
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-#else
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2]) + 4),
-#endif
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, third, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)code),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	if (third == ANY_ARGUMENT)
-		program[3] = (struct sock_filter)BPF_STMT(
-		    BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)code);
-	struct sock_fprog filter = {COUNT(program), program};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-		return -errno;
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) ? -errno : 0;
-}
-
 /* Runs `body` in a child, its result is the child's exit code; skips where there are no filters. */
 static void run_in_child(int (*body)(int code), int code)
 {
@@ -208,7 +180,7 @@ static void run_in_child(int (*body)(int code), int code)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		alarm(30);
-		if (refuse(SYS_acct, ANY_ARGUMENT, EPERM))
+		if (refuse(SYS_acct, REFUSE_ANY_ARGUMENT, EPERM))
 			_exit(77);
 		_exit(body(code));
 	}
@@ -275,7 +247,7 @@ static int choose_without_ring(int code)
 {
 	struct cairn_io *io = (struct cairn_io *)&io;
 	unsetenv("CAIRN_IO");
-	CHILD_CHECK(!refuse(SYS_io_uring_setup, ANY_ARGUMENT, code));
+	CHILD_CHECK(!refuse(SYS_io_uring_setup, REFUSE_ANY_ARGUMENT, code));
 	CHILD_CHECK(cairn_io_uring_open(&io) == -code && !io);
 	CHILD_CHECK(!cairn_io_select(0, &io));
 	CHILD_CHECK(!strcmp(io->ops->name, "posix"));
@@ -302,7 +274,7 @@ static int choose_with_an_old_ring(int code)
 {
 	struct cairn_io *io;
 	unsetenv("CAIRN_IO");
-	CHILD_CHECK(!refuse(SYS_io_uring_register, ANY_ARGUMENT, code));
+	CHILD_CHECK(!refuse(SYS_io_uring_register, REFUSE_ANY_ARGUMENT, code));
 	CHILD_CHECK(!cairn_io_select(0, &io));
 	CHILD_CHECK(!strcmp(io->ops->name, "posix"));
 	CHILD_CHECK(!works(io));
@@ -322,7 +294,7 @@ static int lose_the_ring_later(int code)
 	CHILD_CHECK(!cairn_io_select(CAIRN_IO_URING, &io));
 	CHILD_CHECK(!works(io));
 	CHILD_CHECK(orders.ring_entries == 3);
-	CHILD_CHECK(!refuse(SYS_io_uring_setup, ANY_ARGUMENT, code));
+	CHILD_CHECK(!refuse(SYS_io_uring_setup, REFUSE_ANY_ARGUMENT, code));
 	CHILD_CHECK(!works(io));
 	CHILD_CHECK(orders.ring_entries == 3);
 	CHILD_CHECK(!strcmp(io->ops->name, "io_uring"));
@@ -392,7 +364,7 @@ static int allocate_without_fallocate(int code)
 	enum { SIZE = 300001, HOLE_END = 200000 };
 	struct cairn_io *io;
 	struct cairn_file *file = open_file(&io, "a");
-	CHILD_CHECK(file && !refuse(SYS_fallocate, ANY_ARGUMENT, code));
+	CHILD_CHECK(file && !refuse(SYS_fallocate, REFUSE_ANY_ARGUMENT, code));
 	/* Data, a hole, data, and nothing. */
 	CHILD_CHECK(!io->ops->write(file, "12345", 5, 0));
 	CHILD_CHECK(!io->ops->write(file, "67890", 5, HOLE_END));
@@ -426,7 +398,7 @@ static int allocate_on_a_full_disk(int code)
 	struct cairn_io *io;
 	struct cairn_file *file = open_file(&io, "a");
 	struct cairn_file_status status;
-	CHILD_CHECK(file && !refuse(SYS_fallocate, ANY_ARGUMENT, code));
+	CHILD_CHECK(file && !refuse(SYS_fallocate, REFUSE_ANY_ARGUMENT, code));
 	CHILD_CHECK(io->ops->allocate(file, 65536) == -code);
 	CHILD_CHECK(strstr(cairn_error_text(), path_of("a")));
 	CHILD_CHECK(!io->ops->status(file, &status) && status.size == 0);
