@@ -1125,7 +1125,8 @@ static void find_file(const char *directory, const char *ending, char *path, siz
 	for (const struct dirent *entry; (entry = readdir(opened));) {
 		size_t length = strlen(entry->d_name), tail = strlen(ending);
 		if (length > tail && strcmp(entry->d_name + length - tail, ending) == 0)
-			snprintf(path, size, "%s/%s", directory, entry->d_name);
+			assert_true(
+			    snprintf(path, size, "%s/%s", directory, entry->d_name) < (int)size);
 	}
 	closedir(opened);
 	assert_true(path[0] != 0);
@@ -1147,7 +1148,7 @@ static void verify_reports_what_it_finds(void **state)
 {
 	struct fixture *fixture = *state;
 	struct findings findings = {0};
-	char path[4400];
+	char path[4600];
 	assert_int_equal(cairn_verify("/nowhere/at/all", NULL, note_finding, &findings), -ENOENT);
 	put(fixture->db, "a", "1");
 	put(fixture->db, "b", "2");

@@ -245,10 +245,12 @@ static bool look_at_batch(struct thread *thread, cairn_view *view)
 	uint64_t before = view ? 0 : atomic_load(&shared->batch_acknowledged[writer]);
 	for (size_t i = 0; i < BATCH_KEYS; i++)
 		keys[i] = make_key(texts[i], writer, "together", i);
-	if (!view && cairn_multi_get(shared->db, keys, BATCH_KEYS, check_together, &together) != 0)
-		return CLAIM(shared, !"multi_get");
+	int rc =
+	    view ? 0 : cairn_multi_get(shared->db, keys, BATCH_KEYS, check_together, &together);
+	if (!CLAIM(shared, rc == 0))
+		return false;
 	for (size_t i = 0; view && i < BATCH_KEYS; i++) {
-		int rc = cairn_view_get(view, keys[i], &value);
+		rc = cairn_view_get(view, keys[i], &value);
 		if (check_together(&together, i, rc, value))
 			return false;
 	}
