@@ -161,13 +161,4 @@ struct cairn_io_ops {
  */
 int cairn_io_read_exactly(struct cairn_file *file, void *data, size_t size, uint64_t offset);
 
-/*
- * Writes `size` bytes as the new content of `path`: temporary file, sync, rename over `path`,
- * directory sync. After a failure `path` holds the old content or, when the last step failed, one
- * of the two: a caller that cares treats that as unknown. `directory` is where `path` and
- * `temporary` live.
- */
-int cairn_io_replace(struct cairn_io *io, const char *directory, const char *temporary,
-    const char *path, const void *data, size_t size);
-
 #endif

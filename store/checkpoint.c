@@ -68,11 +68,13 @@ static int write_manifest(struct cairn *db, const struct cairn_version *version,
 	struct cairn_manifest_run *runs = calloc(version->count + 1, sizeof *runs);
 	int rc = files && runs ? 0 : cairn_error(-ENOMEM, "out of memory for a manifest");
 	if (!rc) {
+		pthread_mutex_lock(&db->publish_lock); /* guards `rent` */
 		for (size_t i = 0; i < version->count; i++) {
 			files[i] = version->runs[i]->file;
 			runs[i] =
 			    (struct cairn_manifest_run){&files[i], 1, version->runs[i]->rent, 0};
 		}
+		pthread_mutex_unlock(&db->publish_lock);
 		manifest.runs = runs;
 		manifest.run_count = version->count;
 		manifest.generation = 1;

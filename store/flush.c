@@ -137,19 +137,27 @@ int cairn_flush_step(struct cairn *db)
 	return rc ? rc : 1;
 }
 
-/* Flushes everything that was written before the call. */
+/* Whether a sealed table holds operations up to `sequence`. */
+static bool waits_for_flush(struct cairn *db, uint64_t sequence)
+{
+	cairn_write_lock(&db->write_lock);
+	const struct cairn_set *set = atomic_load(&db->set);
+	bool waits =
+	    set->sealed_count && set->sealed[set->sealed_count - 1]->last_sequence <= sequence;
+	cairn_write_unlock(&db->write_lock);
+	return waits;
+}
+
+/* Flushes everything that was written before the call, and not what others go on writing. */
 static int flush_all(struct cairn *db)
 {
 	cairn_write_lock(&db->write_lock);
 	int rc = atomic_load(&db->failed) ? cairn_failed_error(db) : cairn_seal(db);
+	uint64_t last = atomic_load(&db->sequence);
 	cairn_write_unlock(&db->write_lock);
-	while (!rc) {
+	while (rc >= 0 && waits_for_flush(db, last))
 		rc = cairn_flush_step(db);
-		if (rc == 0)
-			break;
-		rc = rc < 0 ? rc : 0;
-	}
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 int cairn_flush(cairn *db)

@@ -575,23 +575,6 @@ static void free_space_is_of_the_file_system(void **state)
 	assert_int_equal(bytes, 0);
 }
 
-static void replace_leaves_the_new_content_alone(void **state)
-{
-	(void)state;
-	put_text("path", "old");
-	put_text("temporary", "of a replacement that was cut short");
-	assert_int_equal(
-	    cairn_io_replace(io, directory, path_of("temporary"), path_of("path"), "new one", 7),
-	    0);
-	assert_text("path", "new one");
-	assert_int_not_equal(access(path_of("temporary"), F_OK), 0);
-	assert_int_equal(mkdir(path_of("d"), 0777), 0);
-	assert_int_equal(
-	    cairn_io_replace(io, directory, path_of("temporary"), path_of("d"), "x", 1), -EISDIR);
-	assert_message_has(path_of("d"));
-	assert_int_not_equal(access(path_of("temporary"), F_OK), 0);
-}
-
 /* Locks. */
 
 static struct cairn_lock *take(const char *name)
@@ -1058,7 +1041,6 @@ static void writes_outlive_the_thread_that_submitted_them(void **state)
 	X(link_does_not_replace)                                \
 	X(list_names_everything_once)                           \
 	X(free_space_is_of_the_file_system)                     \
-	X(replace_leaves_the_new_content_alone)                 \
 	X(a_second_handle_is_refused_by_any_path)               \
 	X(a_second_process_is_refused_and_changes_nothing)      \
 	X(a_killed_owner_is_no_owner)                           \

@@ -86,6 +86,12 @@ static cairn_slice make_key(char text[24], size_t writer, const char *kind, size
 	return (cairn_slice){text, (size_t)size};
 }
 
+/* Some keys are written all the time, so that a reader is overtaken while it reads. */
+static size_t draw_index(struct thread *thread)
+{
+	return draw(thread, draw(thread, 2) ? 3 : KEYS);
+}
+
 /* "KEY VERSION SIZE " and as many bytes that follow from the version. */
 static cairn_slice make_value(uint8_t *buffer, cairn_slice key, uint64_t version, size_t size)
 {
@@ -131,7 +137,7 @@ static bool write_one(struct thread *thread)
 {
 	struct shared *shared = thread->shared;
 	char text[24];
-	size_t index = draw(thread, KEYS);
+	size_t index = draw_index(thread);
 	struct key_state *state = &shared->keys[thread->index][index];
 	cairn_slice key = make_key(text, thread->index, "one", index);
 	uint64_t version = ++thread->version;
@@ -199,7 +205,7 @@ static bool get_one(struct thread *thread)
 {
 	struct shared *shared = thread->shared;
 	char text[24];
-	size_t writer = draw(thread, WRITERS), index = draw(thread, KEYS), size;
+	size_t writer = draw(thread, WRITERS), index = draw_index(thread), size;
 	struct key_state *state = &shared->keys[writer][index];
 	cairn_slice key = make_key(text, writer, "one", index);
 	uint64_t before = atomic_load(&state->acknowledged), version = 0;
@@ -263,6 +269,26 @@ static bool look_at_batch(struct thread *thread, cairn_view *view)
 	return true;
 }
 
+/* Who has seen one key of a batch sees all of them. */
+static bool get_in_turn(struct thread *thread)
+{
+	struct shared *shared = thread->shared;
+	char text[24];
+	size_t writer = draw(thread, WRITERS), first = draw(thread, BATCH_KEYS);
+	uint64_t seen = 0;
+	for (size_t i = 0; i < BATCH_KEYS; i++) {
+		cairn_slice key = make_key(text, writer, "together", (first + i) % BATCH_KEYS);
+		size_t size;
+		int rc = cairn_get(shared->db, key, thread->value, sizeof thread->value, &size);
+		uint64_t marker = rc ? 0 : read_value(key, (cairn_slice){thread->value, size});
+		if (!CLAIM(shared, rc == 0 ? marker > 0 : rc == CAIRN_NOT_FOUND) ||
+		    !CLAIM(shared, marker >= seen))
+			return false;
+		seen = marker;
+	}
+	return true;
+}
+
 /* Adds up everything in the view, in either direction; 0 after a failure. */
 static uint64_t scan(struct thread *thread, cairn_iter *iter, bool forwards)
 {
@@ -315,6 +341,7 @@ static void *read_keys(void *context)
 		size_t drawn = draw(thread, 400);
 		fine = drawn == 0   ? look_at_view(thread)
 		       : drawn < 40 ? look_at_batch(thread, NULL)
+		       : drawn < 80 ? get_in_turn(thread)
 				    : get_one(thread);
 		atomic_fetch_add(&shared->reads, 1);
 	}
