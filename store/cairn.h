@@ -359,7 +359,7 @@ typedef struct {
 	uint64_t bytes;
 	uint64_t records; /* tombstones included */
 	uint64_t tombstones;
-	uint64_t dead_bytes; /* estimate: shadowed or deleted by newer runs */
+	uint64_t dead_bytes; /* shadowed or deleted by newer runs; not estimated yet: 0 */
 	int format;          /* CAIRN_KV02, … */
 	int compression;     /* CAIRN_NO_COMPRESSION, … */
 	unsigned segments;   /* files */

@@ -230,7 +230,7 @@ static void describe(struct cairn *db, const cairn_stats *stats, struct json *js
 		add_string(json, text);
 	else
 		add(json, "null");
-	add(json, "}\n");
+	add(json, "}");
 }
 
 int cairn_stat_json(cairn *db, char *buffer, size_t capacity, size_t *size)
