@@ -107,16 +107,17 @@ static bool at_rest(struct cairn *db)
 	return rest;
 }
 
-/* At rest: seals a memtable whose deletes or overwrites hold space, for the flusher. */
+/* At rest: seals a memtable whose deletes or overwrites hold space, for the flusher. 1 when it did. */
 static int seal_at_rest(struct cairn *db)
 {
 	cairn_write_lock(&db->write_lock);
 	const struct cairn_set *set = atomic_load(&db->set);
 	const struct cairn_memtable *table = set->active->memtable;
-	bool hides = cairn_memtable_deletes(table) || cairn_memtable_overwrites(table);
-	int rc = hides && set->sealed_count < CAIRN_SEALED_MAX ? cairn_seal(db) : 0;
+	bool due = set->sealed_count < CAIRN_SEALED_MAX &&
+		   (cairn_memtable_deletes(table) || cairn_memtable_overwrites(table));
+	int rc = due ? cairn_seal(db) : 0;
 	cairn_write_unlock(&db->write_lock);
-	if (rc || !hides)
+	if (rc || !due)
 		return rc;
 	cairn_event_set(&db->flusher.wake);
 	return 1;

@@ -3,7 +3,7 @@
  *
  * A walk draws operations from one random generator: puts, deletes, batches, reads, views that stay
  * open while writes go on, steps of their iterators, flush, compact, wait, reopen, copies. The
- * table in memory is as small as it can be, so there are many flushes and merges. Each opening
+ * table in memory is small, so there are hundreds of flushes and merges. Each opening
  * draws anew: with or without threads, the ring (where the kernel gives one) or POSIX, the sync
  * mode.
  *
