@@ -320,7 +320,7 @@ CAIRN_API int cairn_compact(cairn *db);
 /*
  * Returns when nothing is left to do: what was written before is flushed if it holds deletes or
  * overwrites, and every run is at most a quarter of the next older one. A failure of the background
- * work is returned, not waited out.
+ * work is returned, not waited out. While others keep writing there may always be something left.
  */
 CAIRN_API int cairn_wait(cairn *db);
 
