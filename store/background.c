@@ -107,7 +107,7 @@ static bool at_rest(struct cairn *db)
 	return rest;
 }
 
-/* At rest: seals a memtable whose deletes or overwrites hold space, for the flusher. 1 when it did. */
+/* At rest: seals a memtable whose deletes or overwrites hold space. 1 when it did. */
 static int seal_at_rest(struct cairn *db)
 {
 	cairn_write_lock(&db->write_lock);
