@@ -146,7 +146,7 @@ typedef struct {
 
 	/* Tuning. */
 	size_t memory_limit;         /* bytes, for cairn's own memory; default 512 MiB; raised to
-				      * 2 x memtable_bytes */
+				      * 2 x memtable_bytes. Until now it only sizes the memtable. */
 	size_t memtable_bytes;       /* bytes of memory after which a table becomes a run; default
 				      * the smaller of 64 MiB and memory_limit / 8; raised to
 				      * 64 KiB, at most 8 GiB */
@@ -208,8 +208,9 @@ CAIRN_API int cairn_close(cairn *db);
  * may be slowed while merges are behind.
  *
  * CAIRN_TOO_LARGE, CAIRN_READ_ONLY, -ENOSPC (nothing written; try again when there is room),
- * CAIRN_FAILED (an earlier sync or background write failed; the message has the first cause), -EIO
- * and other failures of a sync: outcome unknown.
+ * CAIRN_FAILED (an earlier sync or background write failed, or the sync of this write: then its
+ * outcome is unknown; the message has the first cause). A failure of the flush that a full memtable
+ * waits for is returned as it is; nothing was written then.
  */
 CAIRN_API int cairn_put(cairn *db, cairn_slice key, cairn_slice value, unsigned flags);
 CAIRN_API int cairn_delete(cairn *db, cairn_slice key, unsigned flags);
@@ -381,7 +382,7 @@ typedef struct {
 	int sync_mode;
 	size_t view_count; /* all of them; the oldest CAIRN_STAT_VIEWS_MAX are described */
 	cairn_view_stats views[CAIRN_STAT_VIEWS_MAX];
-	uint64_t seeks_indexed; /* of this handle */
+	uint64_t seeks_indexed; /* of this handle; 0 before there are fractional indexes */
 	uint64_t seeks_fallback;
 	uint64_t log_bytes_written; /* over the store's life */
 	uint64_t flush_bytes_written;

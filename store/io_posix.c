@@ -377,9 +377,8 @@ static int posix_populate_log(struct cairn_file *file, uint64_t offset, uint64_t
 
 /*
  * Writing back a page that is mapped makes the kernel protect it first, with an interrupt of every
- * processor that runs a thread of ours: page by page, that is a sixth of all time under a stream of
- * puts. Taking the pages out of the map beforehand costs one such interrupt for all; what they hold
- * stays in the page cache.
+ * processor that runs a thread of ours. Taking the pages out of the map beforehand costs one such
+ * interrupt for all, not one for each; what they hold stays in the page cache (wal/README.md).
  */
 static void posix_settle_log(struct cairn_file *file, uint64_t offset, uint64_t size)
 {

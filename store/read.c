@@ -1,10 +1,10 @@
 /*
  * store/read.c -- get and multi_get: reads as of now.
  *
- * No lock: the reader enters an epoch, loads the set, then the published sequence. Whatever was
- * acknowledged before the call is in that set at or below that sequence. A sequence may be stale
- * when it is used (the versions that it needs were cut off): then the newest one is loaded, which
- * is visible by then.
+ * multi_get takes a view. get takes no lock: the reader enters an epoch, loads the set, then the
+ * published sequence. Whatever was acknowledged before the call is in that set at or below that
+ * sequence. A sequence may be stale when it is used (the versions that it needs were cut off): then
+ * the newest one is loaded, which is visible by then.
  */
 #include "format/checksum.h"
 #include "store/store.h"

@@ -118,7 +118,6 @@ int cairn_stat(cairn *db, cairn_stats *stats)
 	describe_log(db, stats);
 	stats->io = db->io->ops->name;
 	stats->sync_mode = db->options.sync_mode;
-	stats->seeks_fallback = atomic_load(&db->seeks_fallback);
 	stats->last_error = last_error(db);
 	return 0;
 }

@@ -111,7 +111,6 @@ struct cairn {
 	uint64_t progress_count;
 
 	struct cairn_obsolete obsolete;
-	_Atomic uint64_t seeks_fallback;
 };
 
 /* message.c. Keeps the thread's message for `db` when rc < 0; returns rc. Every public function
@@ -130,6 +129,10 @@ int cairn_check_handle(const struct cairn *db);
 /* open.c: cairn_open on a given I/O layer, which the caller keeps; for tests. */
 int cairn_open_with(
     struct cairn_io *io, const char *path, const cairn_options *options, struct cairn **db);
+
+/* verify.c: cairn_verify on a given I/O layer, with resolved options; for tests as well. */
+int cairn_verify_with(struct cairn_io *io, const char *path, const cairn_options *options,
+    int (*report)(void *context, const cairn_finding *finding), void *context);
 
 /* recover.c. The state that the log holds, into tables and runs; for a writing handle a fresh log
  * and manifest. */

@@ -188,6 +188,24 @@ static int verify_settled(struct verify *verify)
 	    verify->directory);
 }
 
+int cairn_verify_with(struct cairn_io *io, const char *path, const cairn_options *options,
+    int (*report)(void *context, const cairn_finding *finding), void *context)
+{
+	struct verify verify = {
+	    .io = io, .directory = path, .options = options, .report = report, .context = context};
+	verify.last = &verify.first;
+	int rc = verify_settled(&verify);
+	if (!rc)
+		report_findings(&verify);
+	if (!rc && verify.stopped)
+		rc = verify.stopped;
+	else if (!rc && verify.findings)
+		rc = cairn_error(CAIRN_CORRUPT, "%s: %llu problems were found", path,
+		    (unsigned long long)verify.findings);
+	free_findings(&verify);
+	return rc;
+}
+
 int cairn_verify(const char *path, const cairn_options *options,
     int (*report)(void *context, const cairn_finding *finding), void *context)
 {
@@ -200,21 +218,7 @@ int cairn_verify(const char *path, const cairn_options *options,
 		rc = cairn_io_select(resolved.io_backend, &io);
 	if (rc)
 		return cairn_report(NULL, rc);
-	struct verify verify = {.io = io,
-	    .directory = path,
-	    .options = &resolved,
-	    .report = report,
-	    .context = context};
-	verify.last = &verify.first;
-	rc = verify_settled(&verify);
-	if (!rc)
-		report_findings(&verify);
-	if (!rc && verify.stopped)
-		rc = verify.stopped;
-	else if (!rc && verify.findings)
-		rc = cairn_error(CAIRN_CORRUPT, "%s: %llu problems were found", path,
-		    (unsigned long long)verify.findings);
-	free_findings(&verify);
+	rc = cairn_verify_with(io, path, &resolved, report, context);
 	cairn_io_release(io);
 	return rc < 0 ? cairn_report(NULL, rc) : rc;
 }

@@ -122,6 +122,25 @@ static void a_failure_that_explains_itself_has_no_advice(void **state)
 	assert_string_equal(cairn_error_text(), "dir/MANIFEST: open: No such file or directory");
 }
 
+static void a_failure_comes_in_parts(void **state)
+{
+	(void)state;
+	cairn_error_at(CAIRN_CORRUPT, "d/f", 77, "%s", "bad");
+	assert_int_equal(cairn_error_code(), CAIRN_CORRUPT);
+	assert_int_equal(cairn_error_path_size(), 3);
+	assert_int_equal(cairn_error_offset(), 77);
+	assert_string_equal(cairn_error_cause(), "bad");
+	cairn_error_at(-EIO, "d/f", CAIRN_NO_OFFSET, "worse");
+	assert_int_equal(cairn_error_path_size(), 3);
+	assert_int_equal(cairn_error_offset(), 0);
+	assert_string_equal(cairn_error_cause(), "worse");
+	cairn_error(CAIRN_INVALID, "no file");
+	assert_int_equal(cairn_error_code(), CAIRN_INVALID);
+	assert_int_equal(cairn_error_path_size(), 0);
+	assert_int_equal(cairn_error_offset(), 0);
+	assert_string_equal(cairn_error_cause(), "no file");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +151,7 @@ int main(void)
 	    cmocka_unit_test(what_does_not_fit_is_cut),
 	    cmocka_unit_test(a_failed_call_says_what_to_do),
 	    cmocka_unit_test(a_failure_that_explains_itself_has_no_advice),
+	    cmocka_unit_test(a_failure_comes_in_parts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,22 @@ static void nothing_is_accepted_that_is_not_made(void **state)
 	assert_true(accepted > 1000);
 }
 
+static void a_path_has_a_parent(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *path, *parent;
+	} cases[] = {{"a", "."}, {"a/", "."}, {"a/b", "a"}, {"a/b//", "a"}, {"a//b", "a"},
+	    {"./a", "."}, {"/a", "/"}, {"/a/", "/"}, {"/a/b", "/a"}, {"/", "/"},
+	    {"../a/b", "../a"}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char *parent = cairn_path_parent(cases[i].path);
+		assert_non_null(parent);
+		assert_string_equal(parent, cases[i].parent);
+		free(parent);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +157,7 @@ int main(void)
 	    cmocka_unit_test(any_number_survives_the_way_there_and_back),
 	    cmocka_unit_test(what_is_not_ours_is_foreign),
 	    cmocka_unit_test(nothing_is_accepted_that_is_not_made),
+	    cmocka_unit_test(a_path_has_a_parent),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -334,6 +334,10 @@ static void stores_into_a_log_map_reach_the_file(void **state)
 		assert_int_equal(ops->populate_log(file, 0, 100000), 0);
 		assert_int_equal(ops->populate_log(file, 70001, 5), 0);
 		assert_int_equal(ops->populate_log(file, 100000, 5), 0);
+		memcpy(memory, "kept", 4);
+		ops->settle_log(file, 0, 70001);
+		ops->settle_log(file, 90000, 1);
+		assert_memory_equal(memory, "kept", 4);
 		memcpy(memory + 99990, "word", 4);
 		assert_int_equal(ops->sync(file), 0);
 		assert_int_equal(ops->read(file, found, 4, 99990, &done), 0);

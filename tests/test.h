@@ -34,6 +34,13 @@ static inline uint64_t test_seed(uint64_t fallback)
 	return seed;
 }
 
+/* Whether CAIRN_TEST_FULL is set: tests that have a small and a full size then take the full one. */
+static inline bool test_full(void)
+{
+	const char *text = getenv("CAIRN_TEST_FULL");
+	return text && *text && strcmp(text, "0") != 0;
+}
+
 /* A new directory under $TMPDIR; the caller removes it. */
 static inline char *test_directory(void)
 {

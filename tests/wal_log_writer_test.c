@@ -578,6 +578,30 @@ static void record_that_no_position_could_name_is_refused(void **state)
 	check_chain(f, 1);
 }
 
+static void log_at_rest_has_no_spare_and_goes_on(void **state)
+{
+	struct fixture *f = *state;
+	start_log(f, 64 * KIB, 64 * KIB);
+	assert_int_equal(cairn_log_rest(f->log), 0);
+	while (!exists(f, "000002.wal")) {
+		append(f, 1000);
+		while (cairn_log_prepare(f->log) == 1)
+			;
+	}
+	uint64_t bytes = cairn_log_bytes(f->log);
+	assert_int_equal(cairn_log_rest(f->log), 0);
+	assert_false(exists(f, "000002.wal"));
+	assert_true(cairn_log_bytes(f->log) < bytes);
+	append_until(f, 4);
+	/* Nor a file for recycling. */
+	assert_int_equal(cairn_log_sync(f->log, cairn_log_end(f->log)), 0);
+	assert_int_equal(cairn_log_retire(f->log, cairn_log_end(f->log)), 0);
+	assert_int_equal(files(f), 2);
+	assert_int_equal(cairn_log_rest(f->log), 0);
+	assert_int_equal(files(f), 1);
+	append(f, 10);
+}
+
 static void spare_that_is_too_short_makes_way(void **state)
 {
 	struct fixture *f = *state;
@@ -1232,6 +1256,7 @@ int main(void)
 	    CASE(record_longer_than_the_next_segment_makes_it_longer),
 	    CASE(record_longer_than_any_segment_gets_its_own_size),
 	    CASE(record_that_no_position_could_name_is_refused),
+	    CASE(log_at_rest_has_no_spare_and_goes_on),
 	    CASE(spare_that_is_too_short_makes_way),
 	    CASE(oversized_file_is_not_kept),
 	    CASE(retired_file_becomes_the_next_segment),
