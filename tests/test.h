@@ -34,7 +34,7 @@ static inline uint64_t test_seed(uint64_t fallback)
 	return seed;
 }
 
-/* Whether CAIRN_TEST_FULL is set: tests that have a small and a full size then take the full one. */
+/* Whether CAIRN_TEST_FULL is set: tests with a small and a full size then take the full one. */
 static inline bool test_full(void)
 {
 	const char *text = getenv("CAIRN_TEST_FULL");
