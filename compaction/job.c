@@ -69,16 +69,13 @@ static void close_input(struct cairn_job *job)
 	job->spec.input = NULL;
 }
 
-/*
- * Removes what has been written. A failure of that is not reported: nothing names the file, and the
- * next open of the store removes it.
- */
+/* Removes what has been written. */
 static void discard(struct cairn_job *job)
 {
 	cairn_run_writer_abort(job->writer);
 	job->writer = NULL;
 	if (job->phase == VERIFY)
-		job->spec.io->ops->unlink(job->spec.io, job->path);
+		(void)cairn_io_remove_remains(job->spec.io, job->path, cairn_error_code());
 }
 
 /* Whether the record, if it is a tombstone, has nothing left to hide. */

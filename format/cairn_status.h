@@ -18,6 +18,7 @@
 	X(CAIRN_OK, 0, "success")                                                             \
 	X(CAIRN_NOT_FOUND, 1, "key not found")                                                \
 	X(CAIRN_END, 2, "no more records in this direction")                                  \
+	X(CAIRN_PARTIAL, 3, "repaired, with something missing or in doubt")                   \
 	X(CAIRN_CORRUPT, -20001, "stored data failed verification")                           \
 	X(CAIRN_FAILED, -20002, "an earlier write failed; close the store and open it again") \
 	X(CAIRN_LOCKED, -20003, "the store is open for writing elsewhere")                    \

@@ -142,3 +142,19 @@ const char *cairn_error_cause(void)
 {
 	return last_text + last_cause;
 }
+
+#define KEY_SHOWN 40u
+
+char *cairn_error_key(cairn_slice key, char text[CAIRN_ERROR_KEY_MAX])
+{
+	const uint8_t *bytes = key.data;
+	size_t size = 0;
+	for (size_t i = 0; i < key.size && i < KEY_SHOWN; i++) {
+		bool plain = bytes[i] >= 0x20 && bytes[i] < 0x7f && bytes[i] != '\\';
+		int added = snprintf(
+		    text + size, CAIRN_ERROR_KEY_MAX - size, plain ? "%c" : "\\x%02x", bytes[i]);
+		size += (size_t)added;
+	}
+	snprintf(text + size, CAIRN_ERROR_KEY_MAX - size, "%s", key.size > KEY_SHOWN ? "..." : "");
+	return text;
+}

@@ -9,6 +9,8 @@
 #ifndef CAIRN_FORMAT_ERROR_H
 #define CAIRN_FORMAT_ERROR_H
 
+#include <errno.h>
+
 #include "format/base.h"
 
 #define CAIRN_ERROR_TEXT_MAX 1024
@@ -25,6 +27,17 @@ int cairn_error_at(int code, const char *path, uint64_t offset, const char *form
 /* As cairn_error_at for a failed system call: -errno, "PATH: CALL: text of errno", advice for
  * ENOSPC etc. */
 int cairn_error_system(int code, const char *path, const char *call);
+
+/* Whether a failure says that the disk is full, or this user's share of it. */
+static inline bool cairn_no_space(int code)
+{
+	return code == -ENOSPC || code == -EDQUOT;
+}
+
+/* A key for a message: printable bytes as they are, others as \xNN, cut when it is long. Returns
+ * `text`. */
+#define CAIRN_ERROR_KEY_MAX 168
+char *cairn_error_key(cairn_slice key, char text[CAIRN_ERROR_KEY_MAX]);
 
 /* The thread's last message; "" before the first. Valid until the thread's next failure. */
 const char *cairn_error_text(void);

@@ -3,6 +3,8 @@
  */
 #include "format/io.h"
 
+#include <stdio.h>
+
 #include "format/error.h"
 
 int cairn_io_read_exactly(struct cairn_file *file, void *data, size_t size, uint64_t offset)
@@ -17,4 +19,11 @@ int cairn_io_read_exactly(struct cairn_file *file, void *data, size_t size, uint
 		    "restore it from a copy or repair the store",
 		    done, size);
 	return 0;
+}
+
+int cairn_io_remove_remains(struct cairn_io *io, const char *path, int code)
+{
+	char text[CAIRN_ERROR_TEXT_MAX];
+	snprintf(text, sizeof text, "%s", cairn_error_text());
+	return io->ops->unlink(io, path) < 0 ? cairn_error(code, "%s", text) : code;
 }

@@ -128,6 +128,7 @@ struct cairn_io_ops {
 	 * returns it. */
 	int (*list)(struct cairn_io *io, const char *path,
 	    int (*each)(void *context, const char *name), void *context);
+	/* UINT64_MAX where nobody can tell. */
 	int (*free_space)(struct cairn_io *io, const char *path, uint64_t *bytes);
 
 	/*
@@ -147,7 +148,8 @@ struct cairn_io_ops {
 	/*
 	 * A queue of writes, `depth` of them under way at once at most. submit may wait for room;
 	 * wait returns one finished request, in any order, or *request NULL when none is under way.
-	 * Failures of single writes stand in their requests. close needs an empty queue.
+	 * Failures of single writes stand in their requests. close waits for those under way; how
+	 * they end is not told.
 	 */
 	int (*queue_open)(struct cairn_io *io, unsigned depth, struct cairn_queue **queue);
 	int (*queue_submit)(struct cairn_queue *queue, struct cairn_write_request *request);
@@ -160,5 +162,11 @@ struct cairn_io_ops {
  * shorter.
  */
 int cairn_io_read_exactly(struct cairn_file *file, void *data, size_t size, uint64_t offset);
+
+/*
+ * Removes a file that a failure with `code` left behind. Returns `code`, and its message stays,
+ * whatever comes of the removal: nothing names the file, and the next open of the store removes it.
+ */
+int cairn_io_remove_remains(struct cairn_io *io, const char *path, int code);
 
 #endif

@@ -452,6 +452,18 @@ static uint32_t head_of(const struct cairn_kv02_block *block, unsigned i)
 	return cairn_get32(block->heads + i * HEAD_SIZE);
 }
 
+bool cairn_kv02_is_canonical(const struct cairn_kv02_block *block)
+{
+	for (unsigned i = 0; i < block->count; i++) {
+		uint32_t size = block->suffix_size[i];
+		if (size < HEAD_SIZE && head_of(block, i) << 8 * size != 0)
+			return false;
+	}
+	/* With an equal first byte in all suffixes the prefix could be longer. */
+	return block->count == 1 || block->suffix_size[0] == 0 ||
+	       head_of(block, 0) >> 24 != head_of(block, block->count - 1) >> 24;
+}
+
 /* The head that `key` would have in a block whose prefix it begins with. */
 static uint32_t head_of_key(cairn_slice key, size_t prefix)
 {

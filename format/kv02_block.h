@@ -94,6 +94,10 @@ int cairn_kv02_open(
 /* Whether the key area's checksum and the padding are right. */
 bool cairn_kv02_check_keys(const struct cairn_kv02_block *block);
 
+/* Whether keys that ascend stand in it in their one encoding: what no search looks at, for verify.
+ */
+bool cairn_kv02_is_canonical(const struct cairn_kv02_block *block);
+
 /* Index of the first record with a key >= `key`, or count; *equal says whether it is that key. */
 unsigned cairn_kv02_lower_bound(const struct cairn_kv02_block *block, cairn_slice key, bool *equal);
 

@@ -53,6 +53,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "format/bytes.h"
@@ -471,7 +472,7 @@ static int write_temporary(struct cairn_io *io, const char *path, const struct c
 	if (rc == 0)
 		rc = io->ops->sync(file);
 	io->ops->close(file);
-	return rc;
+	return rc < 0 ? cairn_io_remove_remains(io, path, rc) : 0;
 }
 
 /*
@@ -495,6 +496,20 @@ static void keep_current_as_old(struct cairn_io *io, const char *directory, cons
 	free(old);
 }
 
+/* Whether a rename that failed with `code` had its effect all the same, as far as can be seen. Its
+ * message stays. */
+static bool has_moved(struct cairn_io *io, const char *from, int code)
+{
+	char text[CAIRN_ERROR_TEXT_MAX];
+	struct cairn_file *file = NULL;
+	snprintf(text, sizeof text, "%s", cairn_error_text());
+	bool there = io->ops->open(io, from, CAIRN_OPEN_READ, &file) == 0;
+	if (there)
+		io->ops->close(file);
+	cairn_error(code, "%s", text);
+	return !there;
+}
+
 int cairn_manifest_store(struct cairn_io *io, const char *directory,
     const struct cairn_manifest *manifest, bool *renamed)
 {
@@ -513,10 +528,9 @@ int cairn_manifest_store(struct cairn_io *io, const char *directory,
 		goto done;
 	keep_current_as_old(io, directory, path);
 	rc = io->ops->rename(io, temporary, path);
-	if (rc < 0)
-		goto done;
-	*renamed = true;
-	rc = io->ops->sync_directory(io, directory);
+	*renamed = rc == 0 || has_moved(io, temporary, rc);
+	if (rc == 0)
+		rc = io->ops->sync_directory(io, directory);
 done:
 	cairn_buffer_release(&bytes);
 	free(temporary);

@@ -73,8 +73,8 @@ int cairn_manifest_load(
 /*
  * Makes it the store's manifest: MANIFEST.tmp written and synced, the old one linked as
  * MANIFEST.old (refused links are ordinary), rename, directory sync. *renamed tells a caller that
- * got a failure whether the rename had already happened: then the old or the new manifest is what a
- * crash leaves, and neither's files may be deleted.
+ * got a failure whether the rename had already happened, or may have: then the old or the new
+ * manifest is what a crash leaves, and neither's files may be deleted.
  */
 int cairn_manifest_store(struct cairn_io *io, const char *directory,
     const struct cairn_manifest *manifest, bool *renamed);

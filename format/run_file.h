@@ -18,7 +18,7 @@
 #define CAIRN_RUN_KINDS        1u /* blocks carry a kinds word */
 
 enum cairn_run_section {
-	CAIRN_SECTION_BLOCKS = 1, /* no checksum of its own: key areas and records have theirs */
+	CAIRN_SECTION_BLOCKS = 1, /* checksum: of each block, seeded with that of those before it */
 	CAIRN_SECTION_SEEK = 2,
 	CAIRN_SECTION_BOUNDS = 3, /* u32 size, first key, u32 size, last key */
 };

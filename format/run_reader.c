@@ -635,6 +635,7 @@ struct verifier {
 	void *context;
 	uint64_t findings;
 	bool whole; /* every block so far could be read, so totals and tree can be compared */
+	uint32_t blocks_checksum;
 	struct cairn_run_footer seen; /* the counts, by counting */
 	struct cairn_seek_builder *seek;
 	struct cairn_buffer key;
@@ -758,7 +759,10 @@ static int verify_block(struct verifier *v, uint64_t offset, uint64_t *size)
 		v->whole = false;
 		return 0;
 	}
+	if (!cairn_kv02_is_canonical(&block))
+		report(v, offset, "the keys of the block here are encoded in an unknown way");
 	v->seen.blocks++;
+	v->blocks_checksum = cairn_checksum(block.data, block.size, v->blocks_checksum);
 	for (unsigned i = 0; i < block.count; i++) {
 		int code = verify_record(v, &block, i);
 		if (code != 0)
@@ -813,6 +817,9 @@ static void verify_totals(struct verifier *v)
 			report(v, at, "the footer says %" PRIu64 " %s, there are %" PRIu64,
 			    totals[i].said, totals[i].what, totals[i].seen);
 	}
+	/* With a finding it is wrong anyway. */
+	if (v->findings == 0 && v->blocks_checksum != run->blocks->checksum)
+		report(v, run->blocks->offset, "the blocks are not those that the footer means");
 	if (!cairn_key_equal(cairn_slice_of(v->previous.data, v->previous.size), run->last_key))
 		report(v, at, "the last key is not the one that the bounds name");
 }

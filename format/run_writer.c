@@ -52,6 +52,7 @@ struct cairn_run_writer {
 	size_t filled;   /* bytes in the open chunk */
 	uint64_t offset; /* bytes of the file so far */
 	int failed;
+	uint32_t blocks_checksum; /* of the blocks so far */
 
 	struct cairn_kv02_builder builder;
 	struct cairn_buffer bytes; /* a finished block or section on its way into chunks */
@@ -175,12 +176,8 @@ static int put_header(struct cairn_run_writer *writer)
 static void release(struct cairn_run_writer *writer)
 {
 	const struct cairn_io_ops *ops = writer->io->ops;
-	if (writer->queue) {
-		struct cairn_write_request *request;
-		while (ops->queue_wait(writer->queue, &request) == 0 && request)
-			continue;
+	if (writer->queue)
 		ops->queue_close(writer->queue);
-	}
 	if (writer->file)
 		ops->close(writer->file);
 	for (unsigned i = 0; i < CHUNKS; i++)
@@ -268,6 +265,8 @@ static int put_block(struct cairn_run_writer *writer)
 	if (cairn_kv02_builder_finish(builder, writer->offset, &writer->bytes) != 0)
 		return out_of_memory(writer);
 	writer->footer.blocks++;
+	writer->blocks_checksum =
+	    cairn_checksum(writer->bytes.data, writer->bytes.size, writer->blocks_checksum);
 	int code = put(writer, writer->bytes.data, writer->bytes.size);
 	if (writer->bytes.capacity > KEEP_SIZE)
 		cairn_buffer_release(&writer->bytes);
@@ -404,7 +403,8 @@ static int put_rest(struct cairn_run_writer *writer)
 {
 	int code = put_block(writer);
 	if (code == 0)
-		code = end_section(writer, CAIRN_SECTION_BLOCKS, CAIRN_RUN_HEADER_SIZE, 0);
+		code = end_section(
+		    writer, CAIRN_SECTION_BLOCKS, CAIRN_RUN_HEADER_SIZE, writer->blocks_checksum);
 	if (code == 0)
 		code = put_seek_section(writer);
 	if (code == 0)
@@ -458,8 +458,6 @@ int cairn_run_writer_finish(struct cairn_run_writer *writer, uint64_t sequence_l
 	return 0;
 }
 
-/* A failure to remove the file is not reported: the file is not named by anything, and the next
- * open of the store removes it. */
 void cairn_run_writer_abort(struct cairn_run_writer *writer)
 {
 	if (!writer)
@@ -470,6 +468,6 @@ void cairn_run_writer_abort(struct cairn_run_writer *writer)
 		writer->path = NULL;
 	release(writer);
 	if (path)
-		io->ops->unlink(io, path);
+		(void)cairn_io_remove_remains(io, path, cairn_error_code());
 	free(path);
 }

@@ -56,7 +56,7 @@ void cairn_trouble_note(struct cairn *db, struct cairn_trouble *trouble, int rc)
 		return;
 	}
 	trouble->backoff = trouble->backoff ? trouble->backoff * 2 : BACKOFF_FIRST_NS;
-	if (rc == -ENOSPC && trouble->backoff > 1000000000)
+	if (cairn_no_space(rc) && trouble->backoff > 1000000000)
 		trouble->backoff = 1000000000; /* room may come back at any time */
 	if (trouble->backoff > BACKOFF_MOST_NS)
 		trouble->backoff = BACKOFF_MOST_NS;
@@ -90,7 +90,10 @@ void cairn_update_pace(struct cairn *db)
 
 static int flush_once(struct cairn *db)
 {
-	return may_try(db, &db->flush_trouble) ? cairn_flush_step(db) : 0;
+	if (!may_try(db, &db->flush_trouble))
+		return 0;
+	return cairn_no_space(cairn_log_stopped(db->log)) ? cairn_flush_all(db)
+							  : cairn_flush_step(db);
 }
 
 /* Whether no write came for CAIRN_REST_NS, by what the merger saw at its looks. */
@@ -203,9 +206,9 @@ static int sync_once(struct cairn *db)
 		if (db->options.sync_mode == CAIRN_SYNC_INTERVAL)
 			rc = cairn_log_sync(db->log, cairn_log_end(db->log));
 		if (rc)
-			cairn_fail_handle(db);
+			return cairn_log_failed(db, rc);
 		db->synced_sequence = sequence;
-		return rc ? rc : 1;
+		return 1;
 	}
 	if (sequence == db->marked_sequence)
 		return 0;

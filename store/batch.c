@@ -38,6 +38,7 @@ static int add(cairn_batch *batch, enum cairn_kind kind, cairn_slice key, cairn_
 	batch->body.size += size;
 	batch->payload = payload;
 	batch->count++;
+	batch->deletes += kind == CAIRN_KIND_DELETE;
 	return 0;
 }
 
@@ -55,6 +56,7 @@ void cairn_batch_clear(cairn_batch *batch)
 {
 	batch->body.size = 0;
 	batch->count = 0;
+	batch->deletes = 0;
 	batch->payload = 0;
 }
 

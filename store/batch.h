@@ -14,6 +14,7 @@
 struct cairn_batch {
 	struct cairn_buffer body; /* operations as in format/log_record.h, checksums zero */
 	size_t count;
+	size_t deletes; /* of the count */
 	size_t payload; /* bytes of keys and values */
 };
 

@@ -49,10 +49,19 @@
  * history up to some point at or after the last successful sync, with batches whole, and cairn_open
  * needs no flag to find it. A failed sync is final: later writes return CAIRN_FAILED, reads go on,
  * closing and opening again recovers. A write that returned a sync error has an unknown outcome: it
- * may be read and may survive. "No space" on a write is not final: it works again when there is
- * room. Damage to bytes that had been made durable is CAIRN_CORRUPT with file and offset, never an
- * answer; one window is open and documented: damage to the last sync group or two of a store that
- * was killed before any later record was written reads as a torn tail.
+ * may be read and may survive. Damage to bytes that had been made durable is CAIRN_CORRUPT with
+ * file and offset, never an answer; one window is open and documented: damage to the last sync
+ * group or two of a store that was killed before any later record was written reads as a torn tail.
+ *
+ * NO SPACE is never final: -ENOSPC, or -EDQUOT where a quota is used up. Puts are refused while the
+ * disk has no room for them and for the run that they will become; nothing was written then.
+ * Deletes, and batches of nothing else, are still accepted: some thousands of them, from a reserve.
+ * Reads go on, and so do flush and close as far as the reserve goes; close leaves in the log,
+ * synced, what it cannot write out as a run. What failed is tried again every second at least, so
+ * writes work again on the same handle soon after there is room. Deleting gives space back when
+ * merges have dropped what was deleted, and a merge needs free space itself. When a sync finds no
+ * space, writes are refused until all that the log holds has been written to other files. A store
+ * that was closed on a full disk may need free space to be opened for writing.
  *
  * THREADS. Any number of threads may use one handle at once. A view and its iterators belong to one
  * thread at a time. A batch belongs to one thread at a time.
@@ -207,7 +216,8 @@ CAIRN_API int cairn_close(cairn *db);
  * visible to every read that begins from now on and acknowledged as the sync mode says. A writer
  * may be slowed while merges are behind.
  *
- * CAIRN_TOO_LARGE, CAIRN_READ_ONLY, -ENOSPC (nothing written; try again when there is room),
+ * CAIRN_TOO_LARGE, CAIRN_READ_ONLY, -ENOSPC or -EDQUOT (see NO SPACE; from the sync of this write:
+ * its outcome is unknown; else nothing was written, and it may be tried again),
  * CAIRN_FAILED (an earlier sync or background write failed, or the sync of this write: then its
  * outcome is unknown; the message has the first cause). A failure of the flush that a full memtable
  * waits for is returned as it is; nothing was written then.
@@ -349,6 +359,25 @@ typedef struct {
  * was found. `options` may be NULL; only progress and io_backend are looked at.
  */
 CAIRN_API int cairn_verify(const char *path, const cairn_options *options,
+    int (*report)(void *context, const cairn_finding *finding), void *context);
+
+/*
+ * Makes a store in the new directory `out_path` of everything that can be proved of the one at
+ * `path`, in which nothing is changed and which nobody may have open for writing (CAIRN_CONFLICT
+ * when that is seen). 0: it is all there. CAIRN_PARTIAL: the new store was made, and `report` (may
+ * be NULL) was called for everything that is missing or in doubt; it stops the work by returning
+ * non-zero, which is then returned.
+ *
+ * What is proved: records whose checksums are right, and of the log what stands before the first
+ * damage. A key whose newest record cannot be proved is left out, older values of it included.
+ * Where not even keys can be read, older values in that range are kept and reported: they may be
+ * out of date or deleted. The same goes for all keys when a whole run or the manifest is lost.
+ *
+ * -EEXIST when `out_path` is there, CAIRN_CORRUPT when nothing can be recognised; after a failure
+ * what was made is removed. `options` may be NULL; io_backend, memory limits, callbacks and the
+ * stored choices are looked at (0 keeps those of the source).
+ */
+CAIRN_API int cairn_repair(const char *path, const char *out_path, const cairn_options *options,
     int (*report)(void *context, const cairn_finding *finding), void *context);
 
 /* ---------------------------------------------------------------- numbers */

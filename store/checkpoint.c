@@ -117,8 +117,7 @@ static int remove_leftover(void *context, const char *name)
 	return 0;
 }
 
-/* After a failure: what was made goes, the message of the failure stays. */
-static int undo(struct cairn_io *io, const char *directory, int rc)
+int cairn_remove_new_store(struct cairn_io *io, const char *directory, int rc)
 {
 	char text[CAIRN_ERROR_TEXT_MAX];
 	struct leftovers leftovers = {io, directory};
@@ -154,7 +153,7 @@ static int checkpoint(struct cairn *db, const char *path)
 	if (!rc)
 		rc = sync_parent(io, path);
 	cairn_version_unref(version);
-	return rc ? undo(io, path, rc) : 0;
+	return rc ? cairn_remove_new_store(io, path, rc) : 0;
 }
 
 int cairn_checkpoint(cairn *db, const char *path)

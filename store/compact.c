@@ -12,9 +12,6 @@
 #include "store/run_output.h"
 #include "store/store.h"
 
-/* More than the output needs beside the bytes of the inputs: indexes, rounding. */
-#define SPACE_MARGIN (1u << 20)
-
 struct merge {
 	struct cairn *db;
 	struct cairn_version *version; /* when it began */
@@ -45,6 +42,28 @@ static void mark_busy(struct merge *merge, bool busy)
 		merge->version->runs[i]->busy = busy;
 }
 
+/* The most that the output of a merge takes, its manifest, and the flush of what is in the log. */
+static uint64_t room_for_output(struct cairn *db, uint64_t input_bytes)
+{
+	return input_bytes + input_bytes / 64 + CAIRN_PUBLISH_ROOM + cairn_flush_room(db);
+}
+
+/* A job that the disk has no room for becomes one of its newest runs, when at least two of them
+ * fit: it makes fewer runs, too. */
+static void cut_to_room(
+    struct cairn *db, const struct cairn_policy_run *runs, struct cairn_policy_job *job)
+{
+	uint64_t free_bytes, bytes = runs[job->newest].bytes;
+	size_t oldest = job->newest;
+	if (db->io->ops->free_space(db->io, db->directory, &free_bytes))
+		return;
+	while (oldest < job->oldest &&
+	       room_for_output(db, bytes + runs[oldest + 1].bytes) <= free_bytes)
+		bytes += runs[++oldest].bytes;
+	if (oldest > job->newest)
+		job->oldest = oldest;
+}
+
 /* What to merge next, or false. Marks it. */
 static bool pick(struct cairn *db, bool at_rest, struct merge *merge, int *rc)
 {
@@ -59,6 +78,7 @@ static bool pick(struct cairn *db, bool at_rest, struct merge *merge, int *rc)
 		found = cairn_policy_next(
 		    runs, merge->version->count, db->options.memtable_bytes, at_rest, &job);
 		if (found) {
+			cut_to_room(db, runs, &job);
 			merge->newest = job.newest;
 			merge->oldest = job.oldest;
 			mark_busy(merge, true);
@@ -179,7 +199,7 @@ static int run_merge(struct merge *merge)
 	struct cairn_cursor *input;
 	struct cairn_run *run = NULL;
 	uint64_t bytes = 0;
-	int rc = check_space(db, merge->input_bytes + SPACE_MARGIN);
+	int rc = check_space(db, room_for_output(db, merge->input_bytes));
 	if (!rc)
 		rc = open_inputs(merge, &input);
 	if (!rc)
@@ -201,14 +221,13 @@ static int merge_step(struct cairn *db, bool at_rest, bool stoppable, const char
 	int rc;
 	pthread_mutex_lock(&db->merge_lock);
 	bool found = pick(db, at_rest, &merge, &rc);
-	if (found) {
+	if (found)
 		rc = run_merge(&merge);
-		cairn_trouble_note(db, &db->merge_trouble, rc == CAIRN_BUSY ? 0 : rc);
-	}
+	cairn_trouble_note(db, &db->merge_trouble, rc == CAIRN_BUSY ? 0 : rc);
 	cairn_version_unref(merge.version);
 	cairn_update_pace(db);
 	pthread_mutex_unlock(&db->merge_lock);
-	if (found)
+	if (found || rc)
 		cairn_progress(db);
 	return rc ? rc : found;
 }

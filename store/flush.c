@@ -15,17 +15,30 @@
 
 struct cairn_table *cairn_new_table(struct cairn *db, size_t operations, size_t bytes)
 {
-	/* A margin above the limit, so that the write that passes it fits and the next one rotates.
-	 */
-	size_t capacity =
-	    db->options.memtable_bytes + db->options.memtable_bytes / 4 + (256u << 10);
-	size_t bound = cairn_memtable_bound(operations, bytes);
+	/* A margin above the limit, so that the write that passes it fits and the next one rotates;
+	 * and room that only deletes may take, for when that is not possible. */
+	size_t capacity = db->options.memtable_bytes + db->options.memtable_bytes / 4 +
+			  (256u << 10) + db->table_reserve;
+	size_t bound = cairn_memtable_bound(operations, bytes) + db->table_reserve;
 	struct cairn_memtable *memtable;
 	if (bound + (64u << 10) > capacity)
 		capacity = bound + (64u << 10);
 	if (cairn_memtable_new(capacity, db->identity.hash_seed, &memtable))
 		return NULL;
 	return cairn_table_new(memtable);
+}
+
+/* Keeps the room for the publisher's next set as large as the current one. [write_lock] */
+static int grow_next_set(struct cairn *db, size_t sealed_count)
+{
+	if (!db->next_set)
+		return 0;
+	struct cairn_set *larger = cairn_set_room(sealed_count);
+	if (!larger)
+		return -ENOMEM;
+	free(db->next_set);
+	db->next_set = larger;
+	return 0;
 }
 
 int cairn_seal(struct cairn *db)
@@ -37,7 +50,7 @@ int cairn_seal(struct cairn *db)
 	db->spare_table = NULL;
 	size_t count = old->sealed_count + 1;
 	struct cairn_table **sealed = malloc(count * sizeof(struct cairn_table *));
-	if (table && sealed) {
+	if (table && sealed && grow_next_set(db, count) == 0) {
 		sealed[0] = old->active;
 		for (size_t i = 1; i < count; i++)
 			sealed[i] = old->sealed[i - 1];
@@ -88,6 +101,39 @@ static int publish_flush(
 	return rc;
 }
 
+/* The most that the flush of a table takes on the disk, its manifest included. */
+static uint64_t flush_room(const struct cairn_table *table)
+{
+	uint64_t bytes = cairn_memtable_bytes(table->memtable);
+	return bytes + bytes / 8 + CAIRN_PUBLISH_ROOM;
+}
+
+uint64_t cairn_flush_room(struct cairn *db)
+{
+	cairn_write_lock(&db->write_lock);
+	const struct cairn_set *set = atomic_load(&db->set);
+	uint64_t bytes = flush_room(set->active);
+	for (size_t i = 0; i < set->sealed_count; i++)
+		bytes += flush_room(set->sealed[i]);
+	cairn_write_unlock(&db->write_lock);
+	return bytes;
+}
+
+/* Frees the blocks of the log's reserve when that makes the difference between a disk that has no
+ * room for `needed` bytes and one that has. */
+static bool lend_reserve(struct cairn *db, uint64_t needed)
+{
+	uint64_t reserve = cairn_log_reserve_bytes(db->log), free_bytes;
+	if (!reserve || db->io->ops->free_space(db->io, db->directory, &free_bytes))
+		return false;
+	if (free_bytes >= needed || free_bytes + reserve < needed)
+		return false;
+	cairn_write_lock(&db->write_lock);
+	bool lent = cairn_log_lend_reserve(db->log);
+	cairn_write_unlock(&db->write_lock);
+	return lent;
+}
+
 static int flush_table(
     struct cairn *db, struct cairn_table *table, const struct cairn_version *version)
 {
@@ -103,6 +149,7 @@ static int flush_table(
 	struct cairn_cursor *input;
 	struct cairn_run *run = NULL;
 	uint64_t bytes = 0;
+	bool lent = lend_reserve(db, flush_room(table));
 	int rc = cairn_memtable_cursor_open(table->memtable, table->last_sequence, &input);
 	if (!rc)
 		rc = cairn_run_output(&output, input, &run, &bytes);
@@ -111,6 +158,8 @@ static int flush_table(
 	if (rc && run)
 		cairn_run_output_discard(db, run);
 	cairn_run_unref(run);
+	if (lent)
+		cairn_log_return_reserve(db->log);
 	return rc;
 }
 
@@ -148,8 +197,7 @@ static bool waits_for_flush(struct cairn *db, uint64_t sequence)
 	return waits;
 }
 
-/* Flushes everything that was written before the call, and not what others go on writing. */
-static int flush_all(struct cairn *db)
+int cairn_flush_all(struct cairn *db)
 {
 	cairn_write_lock(&db->write_lock);
 	int rc = atomic_load(&db->failed) ? cairn_failed_error(db) : cairn_seal(db);
@@ -157,6 +205,11 @@ static int flush_all(struct cairn *db)
 	cairn_write_unlock(&db->write_lock);
 	while (rc >= 0 && waits_for_flush(db, last))
 		rc = cairn_flush_step(db);
+	if (rc >= 0 && cairn_no_space(cairn_log_stopped(db->log))) {
+		pthread_mutex_lock(&db->publish_lock);
+		rc = cairn_publish_log_end(db);
+		pthread_mutex_unlock(&db->publish_lock);
+	}
 	return rc < 0 ? rc : 0;
 }
 
@@ -166,6 +219,6 @@ int cairn_flush(cairn *db)
 	if (!rc && db->read_only)
 		rc = cairn_error(CAIRN_READ_ONLY, "%s is open for reading only", db->directory);
 	if (!rc)
-		rc = flush_all(db);
+		rc = cairn_flush_all(db);
 	return cairn_report(db, rc);
 }

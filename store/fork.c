@@ -3,8 +3,8 @@
  *
  * The child of a fork gets a copy of the handle's memory but not its threads, and its share of the
  * lock's descriptor. A handler that runs in the child counts the generation up, so that every call
- * on an inherited handle answers CAIRN_FORKED, and closes the descriptors without unlocking for the
- * parent.
+ * on an inherited handle answers CAIRN_FORKED, and abandons the locks: their descriptors are
+ * closed, and they stay the parent's.
  */
 #include <pthread.h>
 
@@ -12,7 +12,7 @@
 
 static pthread_mutex_t handles_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct cairn *handles; /* guarded by handles_mutex */
-static _Atomic uint32_t generation = 1;
+_Atomic uint32_t cairn_fork_generation = 1;
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 
 static void before_fork(void)
@@ -27,7 +27,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
-	atomic_fetch_add(&generation, 1);
+	atomic_fetch_add(&cairn_fork_generation, 1);
 	for (struct cairn *db = handles; db; db = db->next_open)
 		if (db->lock)
 			db->io->ops->abandon_lock(db->lock);
@@ -39,11 +39,6 @@ static void in_child(void)
 static void register_handlers(void)
 {
 	pthread_atfork(before_fork, in_parent, in_child);
-}
-
-uint32_t cairn_fork_generation(void)
-{
-	return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
 void cairn_fork_register(struct cairn *db)
@@ -70,7 +65,7 @@ int cairn_check_handle(const struct cairn *db)
 {
 	if (CAIRN_UNLIKELY(!db))
 		return cairn_error(CAIRN_INVALID, "the handle is NULL");
-	if (CAIRN_UNLIKELY(db->fork_generation != cairn_fork_generation()))
+	if (CAIRN_UNLIKELY(cairn_is_inherited(db)))
 		return cairn_error(CAIRN_FORKED,
 		    "%s was opened by the parent process; open it here after the parent closed it",
 		    db->directory);

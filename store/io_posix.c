@@ -10,7 +10,8 @@
  *    processes out and dies with its last descriptor, and an entry in the lock table of this
  *    process, by device and inode, which keeps other handles out by whatever path they come.
  * 4. The lock table's mutex is held across every fork, by the thread that forks, so a child finds
- *    the table whole and the mutex free.
+ *    the table whole and the mutex free. It then empties the table: a child holds no lock, not
+ *    even one that was just being taken or given back.
  *
  * Threads: as format/io.h says. The lock table is the only state that handles share.
  */
@@ -475,7 +476,8 @@ static int posix_free_space(struct cairn_io *io, const char *path, uint64_t *byt
 	while (failed && errno == EINTR);
 	if (failed)
 		return call_failed(path, "statvfs");
-	*bytes = (uint64_t)found.f_bavail * found.f_frsize;
+	/* No size at all: the file system does not say. */
+	*bytes = found.f_blocks ? (uint64_t)found.f_bavail * found.f_frsize : UINT64_MAX;
 	return 0;
 }
 
@@ -494,27 +496,31 @@ static struct {
 	struct posix_lock *first;
 } lock_table = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-/* Set while this thread holds the mutex for a fork: other fork handlers may run in between. */
-static _Thread_local bool forking;
-
 static pthread_once_t fork_handlers = PTHREAD_ONCE_INIT;
 static int fork_handlers_result;
 
 static void before_fork(void)
 {
 	pthread_mutex_lock(&lock_table.mutex);
-	forking = true;
 }
 
-static void after_fork(void)
+static void after_fork_in_parent(void)
 {
-	forking = false;
+	pthread_mutex_unlock(&lock_table.mutex);
+}
+
+static void after_fork_in_child(void)
+{
+	for (struct posix_lock *lock = lock_table.first; lock; lock = lock->next)
+		close(lock->descriptor);
+	lock_table.first = NULL;
 	pthread_mutex_unlock(&lock_table.mutex);
 }
 
 static void register_fork_handlers(void)
 {
-	fork_handlers_result = -pthread_atfork(before_fork, after_fork, after_fork);
+	fork_handlers_result =
+	    -pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 static struct posix_lock *find_lock(dev_t device, ino_t inode)
@@ -628,21 +634,11 @@ static void posix_unlock(struct cairn_lock *lock)
 	free(held);
 }
 
+/* after_fork_in_child has done it, or will before fork returns. The memory stays: after a fork of a
+ * process with threads, not every allocator can free. */
 static void posix_abandon_lock(struct cairn_lock *lock)
 {
-	struct posix_lock *held = (struct posix_lock *)lock;
-	if (!held)
-		return;
-	/* A fork handler that was registered before ours runs while this thread still holds the
-	 * mutex. */
-	bool held_for_fork = forking;
-	if (!held_for_fork)
-		pthread_mutex_lock(&lock_table.mutex);
-	remove_lock(held);
-	close(held->descriptor);
-	if (!held_for_fork)
-		pthread_mutex_unlock(&lock_table.mutex);
-	free(held);
+	(void)lock;
 }
 
 /* Time and chance. */

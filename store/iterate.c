@@ -138,7 +138,7 @@ void cairn_iter_close(cairn_iter *iter)
 	free_iter(iter);
 }
 
-/* Every move ends here. */
+/* Every move ends here, also one that could not begin. */
 static int arrive(cairn_iter *iter, int rc)
 {
 	iter->valid = rc == 0;
@@ -153,8 +153,6 @@ static int depart(cairn_iter *iter)
 	if (!rc && iter->pending) {
 		rc = iter->pending;
 		iter->pending = 0;
-		iter->valid = false;
-		iter->status = rc;
 	}
 	return rc;
 }
@@ -216,14 +214,13 @@ static int seek_last(cairn_iter *iter)
 int cairn_iter_first(cairn_iter *iter)
 {
 	int rc = depart(iter);
-	return rc ? cairn_report(iter->view->db, rc)
-		  : arrive(iter, seek_forward(iter, lower_of(iter)));
+	return arrive(iter, rc ? rc : seek_forward(iter, lower_of(iter)));
 }
 
 int cairn_iter_last(cairn_iter *iter)
 {
 	int rc = depart(iter);
-	return rc ? cairn_report(iter->view->db, rc) : arrive(iter, seek_last(iter));
+	return arrive(iter, rc ? rc : seek_last(iter));
 }
 
 /* Takes a copy of the key to seek: a caller may pass what cairn_iter_key returned. */
@@ -241,7 +238,7 @@ int cairn_iter_seek(cairn_iter *iter, cairn_slice key)
 	int rc = depart(iter);
 	if (!rc)
 		rc = take_key(iter, &key);
-	return rc ? cairn_report(iter->view->db, rc) : arrive(iter, seek_forward(iter, key));
+	return arrive(iter, rc ? rc : seek_forward(iter, key));
 }
 
 int cairn_iter_seek_le(cairn_iter *iter, cairn_slice key)
@@ -250,7 +247,7 @@ int cairn_iter_seek_le(cairn_iter *iter, cairn_slice key)
 	if (!rc)
 		rc = take_key(iter, &key);
 	if (rc)
-		return cairn_report(iter->view->db, rc);
+		return arrive(iter, rc);
 	if (iter->bounded && cairn_key_compare(key, upper_of(iter)) >= 0)
 		return arrive(iter, seek_last(iter));
 	return arrive(iter, seek_backward(iter, key, true));
@@ -260,7 +257,7 @@ static int step(cairn_iter *iter, int (*move)(struct cairn_cursor *cursor))
 {
 	int rc = depart(iter);
 	if (rc)
-		return cairn_report(iter->view->db, rc);
+		return arrive(iter, rc);
 	if (!iter->valid)
 		return iter->status ? cairn_report(iter->view->db, iter->status) : CAIRN_END;
 	return arrive(iter, settle(iter, move(iter->cursor), move));
@@ -278,7 +275,7 @@ int cairn_iter_prev(cairn_iter *iter)
 
 cairn_slice cairn_iter_key(const cairn_iter *iter)
 {
-	if (!iter->valid)
+	if (!iter->valid || cairn_is_inherited(iter->view->db))
 		return (cairn_slice){NULL, 0};
 	cairn_slice key = iter->cursor->key;
 	return key.size ? key : (cairn_slice){"", 0};
@@ -287,9 +284,11 @@ cairn_slice cairn_iter_key(const cairn_iter *iter)
 cairn_slice cairn_iter_value(cairn_iter *iter)
 {
 	struct cairn_record record;
-	if (!iter->valid || cairn_check_handle(iter->view->db))
+	if (!iter->valid)
 		return (cairn_slice){NULL, 0};
-	int rc = iter->pending ? iter->pending : cairn_cursor_record(iter->cursor, &record);
+	int rc = cairn_check_handle(iter->view->db);
+	if (!rc)
+		rc = iter->pending ? iter->pending : cairn_cursor_record(iter->cursor, &record);
 	if (rc) {
 		iter->pending = rc;
 		iter->status = cairn_report(iter->view->db, rc);
@@ -300,5 +299,6 @@ cairn_slice cairn_iter_value(cairn_iter *iter)
 
 int cairn_iter_status(const cairn_iter *iter)
 {
-	return iter->status;
+	int rc = cairn_check_handle(iter->view->db);
+	return rc ? cairn_report(iter->view->db, rc) : iter->status;
 }

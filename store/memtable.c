@@ -48,7 +48,7 @@ struct cairn_memtable {
 	struct cairn_radix radix;
 	uint64_t hash_seed;
 	void *map;
-	size_t map_size;
+	size_t map_size;          /* 0: allocated */
 	_Atomic size_t populated; /* arena faulted in so far */
 
 	/* Written by every put; apart from what readers need. */
@@ -80,20 +80,30 @@ static size_t reserved_bytes(const struct cairn_memtable *table)
 	return atomic_load_explicit(&table->reserved, memory_order_relaxed);
 }
 
+/*
+ * Small tables come and go with every open of a small store, and most of that would be the kernel's
+ * work: the allocator keeps their pages.
+ */
+static int region_allocate(struct cairn_memtable *table, size_t capacity)
+{
+	table->map = aligned_alloc(GRAIN, cairn_round_up(capacity, GRAIN));
+	table->map_size = 0;
+	table->radix.arena = table->map;
+	table->radix.capacity = capacity;
+	return table->map ? 0 : -ENOMEM;
+}
+
 static int region_map(struct cairn_memtable *table, size_t capacity)
 {
-	bool huge = capacity >= HUGE_PAGE;
 	size_t size = cairn_round_up(capacity, GRAIN);
-	table->map_size = size + (huge ? HUGE_PAGE : 0);
+	table->map_size = size + HUGE_PAGE;
 	table->map = mmap(NULL, table->map_size, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (table->map == MAP_FAILED)
 		return -ENOMEM;
-	size_t lead = huge ? -(uintptr_t)table->map & (HUGE_PAGE - 1) : 0;
-	table->radix.arena = (uint8_t *)table->map + lead;
+	table->radix.arena = (uint8_t *)table->map + (-(uintptr_t)table->map & (HUGE_PAGE - 1));
 	table->radix.capacity = capacity;
-	if (huge)
-		(void)madvise(table->radix.arena, size, MADV_HUGEPAGE); /* a wish */
+	(void)madvise(table->radix.arena, size, MADV_HUGEPAGE); /* a wish */
 	return 0;
 }
 
@@ -106,7 +116,7 @@ int cairn_memtable_new(size_t capacity, uint64_t hash_seed, struct cairn_memtabl
 	if (!table)
 		goto failed;
 	memset(table, 0, sizeof *table);
-	if (region_map(table, capacity))
+	if (capacity < HUGE_PAGE ? region_allocate(table, capacity) : region_map(table, capacity))
 		goto failed;
 	table->hash_seed = hash_seed;
 	cairn_memtable_reset(table);
@@ -124,7 +134,10 @@ void cairn_memtable_free(struct cairn_memtable *table)
 {
 	if (!table)
 		return;
-	munmap(table->map, table->map_size);
+	if (table->map_size)
+		munmap(table->map, table->map_size);
+	else
+		free(table->map);
 	free(table);
 }
 

@@ -78,7 +78,11 @@ static struct cairn *new_store(struct cairn_io *io, const char *path, const cair
 	db->io = io;
 	db->options = *options;
 	db->read_only = options->read_only != 0;
-	db->fork_generation = cairn_fork_generation();
+	db->log_reserve = options->memtable_bytes < CAIRN_RESERVE_LEAST  ? CAIRN_RESERVE_LEAST
+			  : options->memtable_bytes > CAIRN_RESERVE_MOST ? CAIRN_RESERVE_MOST
+									 : options->memtable_bytes;
+	db->table_reserve = 2 * db->log_reserve;
+	db->fork_generation = atomic_load(&cairn_fork_generation);
 	db->directory = strdup(path);
 	db->view_capacity = 8;
 	db->view_sequences = malloc(db->view_capacity * sizeof *db->view_sequences);
@@ -96,25 +100,27 @@ struct directory_survey {
 	bool runs;
 	uint64_t highest_number;
 	uint64_t log_number; /* of a segment with a record in it */
+	int unread;          /* why it is not known of a segment */
 	struct cairn *db;
 };
 
 /* Whether the segment holds more than its header: a record has a size that is not zero. */
-static bool segment_has_record(struct cairn *db, uint64_t number)
+static int segment_has_record(struct cairn *db, uint64_t number, bool *found)
 {
 	char *path = cairn_filename(db->directory, CAIRN_FILE_LOG, number);
 	struct cairn_file *file;
 	uint8_t record[CAIRN_LOG_RECORD_HEADER] = {0};
 	size_t done = 0;
-	bool found = false;
-	if (path && db->io->ops->open(db->io, path, CAIRN_OPEN_READ, &file) == 0) {
-		db->io->ops->read(file, record, sizeof record, CAIRN_LOG_HEADER_SIZE, &done);
-		for (size_t i = 0; i < done; i++)
-			found = found || record[i];
-		db->io->ops->close(file);
-	}
+	*found = false;
+	int rc = path ? db->io->ops->open(db->io, path, CAIRN_OPEN_READ, &file) : -ENOMEM;
 	free(path);
-	return found;
+	if (rc)
+		return rc == -ENOENT ? 0 : rc; /* a writer has removed it */
+	rc = db->io->ops->read(file, record, sizeof record, CAIRN_LOG_HEADER_SIZE, &done);
+	for (size_t i = 0; i < done; i++)
+		*found = *found || record[i];
+	db->io->ops->close(file);
+	return rc;
 }
 
 static int survey_name(void *context, const char *name)
@@ -129,8 +135,12 @@ static int survey_name(void *context, const char *name)
 		survey->manifest = true;
 	if (kind == CAIRN_FILE_RUN)
 		survey->runs = true;
-	if (kind == CAIRN_FILE_LOG && !survey->log_number && segment_has_record(survey->db, number))
-		survey->log_number = number;
+	if (kind == CAIRN_FILE_LOG && !survey->log_number) {
+		bool found;
+		int rc = segment_has_record(survey->db, number, &found);
+		survey->unread = rc ? rc : survey->unread;
+		survey->log_number = found ? number : 0;
+	}
 	return 0;
 }
 
@@ -142,6 +152,11 @@ static int check_new(struct cairn *db, const struct directory_survey *survey)
 		    "%s: it holds %s but no MANIFEST; restore the MANIFEST from a copy or repair "
 		    "the store",
 		    db->directory, survey->runs ? "runs" : "log records");
+	if (survey->unread)
+		return cairn_error(survey->unread,
+		    "%s: it has no MANIFEST, and whether a log segment in it holds records cannot "
+		    "be read: %s",
+		    db->directory, cairn_strerror(survey->unread));
 	if (db->read_only || db->options.must_exist)
 		return cairn_error(-ENOENT, "%s: there is no store", db->directory);
 	return 0;
@@ -160,25 +175,39 @@ static int survey_directory(struct cairn *db, struct directory_survey *survey)
 	return survey->manifest ? 0 : check_new(db, survey);
 }
 
+/*
+ * The store's own name becomes durable before anything in it counts, also when the directory was
+ * there: a process that made it may have been killed before it came to this. A parent that may not
+ * be synced is the business of whoever `made` a directory in it.
+ */
+static int sync_parent(struct cairn *db, bool made)
+{
+	char *parent = cairn_path_parent(db->directory);
+	int rc = parent ? db->io->ops->sync_directory(db->io, parent)
+			: cairn_error(-ENOMEM, "out of memory for a path");
+	free(parent);
+	return !made && (rc == -EACCES || rc == -EPERM || rc == -EROFS) ? 0 : rc;
+}
+
 /* Makes the directory when it is missing and may be made. Nothing is made for a store that has to
  * exist. */
 static int make_directory(struct cairn *db, struct directory_survey *survey)
 {
 	int rc = survey_directory(db, survey);
-	if (rc != -ENOENT || survey->manifest)
+	if (survey->manifest || (rc && rc != -ENOENT))
 		return rc;
 	if (db->read_only || db->options.must_exist)
 		return cairn_error(-ENOENT, "%s: there is no store", db->directory);
-	rc = db->io->ops->make_directory(db->io, db->directory);
+	bool made = false;
+	if (rc == -ENOENT) {
+		rc = db->io->ops->make_directory(db->io, db->directory);
+		made = rc == 0;
+	}
 	if (rc && rc != -EEXIST)
 		return rc == -EROFS ? cairn_error(CAIRN_READ_ONLY,
 					  "%s: the file system is read-only", db->directory)
 				    : cairn_error_system(rc, db->directory, "mkdir");
-	char *parent = cairn_path_parent(db->directory);
-	rc = parent ? db->io->ops->sync_directory(db->io, parent)
-		    : cairn_error(-ENOMEM, "out of memory for a path");
-	free(parent);
-	return rc ? rc : survey_directory(db, survey);
+	return sync_parent(db, made);
 }
 
 static int take_lock(struct cairn *db)
@@ -288,6 +317,7 @@ static int open_log(struct cairn *db)
 	    .identity = db->identity,
 	    .segment_min = most < (1u << 20) ? most : 1u << 20,
 	    .segment_max = most,
+	    .reserve_size = db->log_reserve,
 	    .populate_far = db->options.sync_mode == CAIRN_SYNC_NONE,
 	    .next_number = &db->next_number,
 	    .wake = db->options.no_background ? NULL : wake_log_keeper,
@@ -448,6 +478,17 @@ int cairn_open(const char *path, const cairn_options *options, cairn **db)
 
 /* ------------------------------------------------------------- close */
 
+/* On a full disk, a log that takes no more has blocks that the manifest may need. */
+static void find_room_to_publish(struct cairn *db)
+{
+	uint64_t free_bytes;
+	if (db->io->ops->free_space(db->io, db->directory, &free_bytes) ||
+	    free_bytes >= CAIRN_PUBLISH_ROOM)
+		return;
+	(void)cairn_log_lend_reserve(db->log);
+	cairn_log_trim(db->log);
+}
+
 /* The writes that close makes: a big memtable to a run, a small one stays in the log; both durable,
  * and said to be. */
 static int finish_writes(struct cairn *db)
@@ -455,12 +496,19 @@ static int finish_writes(struct cairn *db)
 	if (atomic_load(&db->failed))
 		return cairn_failed_error(db);
 	const struct cairn_set *set = atomic_load(&db->set);
+	bool spent = cairn_no_space(cairn_log_stopped(db->log));
 	int rc = 0;
-	if (set->sealed_count ||
+	if (set->sealed_count || spent ||
 	    cairn_memtable_bytes(set->active->memtable) > CAIRN_CLOSE_FLUSH_BYTES)
 		rc = cairn_flush(db);
-	if (!rc && atomic_load(&db->log_ready))
-		rc = cairn_log_sync(db->log, cairn_log_end(db->log));
+	/* What could not be flushed is in the log, which is well when there was just no room. */
+	if (cairn_no_space(rc) && !spent)
+		rc = 0;
+	find_room_to_publish(db);
+	if (atomic_load(&db->log_ready)) {
+		int synced = cairn_log_sync(db->log, cairn_log_end(db->log));
+		rc = synced ? synced : rc;
+	}
 	if (!rc && atomic_load(&db->log_ready)) {
 		pthread_mutex_lock(&db->publish_lock);
 		rc = cairn_publish_log_end(db);

@@ -36,6 +36,14 @@ int cairn_fail_handle(struct cairn *db)
 	return cairn_failed_error(db);
 }
 
+int cairn_log_failed(struct cairn *db, int code)
+{
+	if (!cairn_no_space(code))
+		return cairn_fail_handle(db);
+	cairn_event_set(&db->flusher.wake);
+	return code;
+}
+
 void cairn_replace_set(struct cairn *db, struct cairn_set *set)
 {
 	struct cairn_set *old = atomic_exchange(&db->set, set);
@@ -104,14 +112,38 @@ static void set_log_fields(struct cairn *db, uint64_t position)
 		m->log_position = cairn_log_position(m->log_ordinal, CAIRN_LOG_HEADER_SIZE);
 }
 
-/* The set that follows when `version` is current and `flushed` is no longer needed. [write_lock] */
-static struct cairn_set *next_set(
-    const struct cairn_set *set, struct cairn_version *version, const struct cairn_table *flushed)
+/* Nothing may fail behind a durable manifest: the memory for the next set is taken before. */
+static int reserve_set(struct cairn *db)
 {
-	struct cairn_set *next =
-	    cairn_set_new(set->active, set->sealed, set->sealed_count, version);
-	if (!next || !flushed)
-		return next;
+	cairn_write_lock(&db->write_lock);
+	db->next_set = cairn_set_room(atomic_load(&db->set)->sealed_count);
+	int rc = db->next_set ? 0 : cairn_error(-ENOMEM, "out of memory for a version");
+	cairn_write_unlock(&db->write_lock);
+	return rc;
+}
+
+static struct cairn_set *take_reserved_set(struct cairn *db)
+{
+	struct cairn_set *set = db->next_set;
+	db->next_set = NULL;
+	return set;
+}
+
+static void drop_reserved_set(struct cairn *db)
+{
+	cairn_write_lock(&db->write_lock);
+	free(take_reserved_set(db));
+	cairn_write_unlock(&db->write_lock);
+}
+
+/* Shows the set in which `version` is current and `flushed` is no longer needed. */
+static void show_version(
+    struct cairn *db, struct cairn_version *version, const struct cairn_table *flushed)
+{
+	cairn_write_lock(&db->write_lock);
+	const struct cairn_set *set = atomic_load(&db->set);
+	struct cairn_set *next = take_reserved_set(db);
+	cairn_set_fill(next, set->active, set->sealed, set->sealed_count, version);
 	size_t n = 0;
 	for (size_t i = 0; i < next->sealed_count; i++) {
 		if (next->sealed[i] == flushed)
@@ -120,7 +152,8 @@ static struct cairn_set *next_set(
 			next->sealed[n++] = next->sealed[i];
 	}
 	next->sealed_count = n;
-	return next;
+	cairn_replace_set(db, next);
+	cairn_write_unlock(&db->write_lock);
 }
 
 int cairn_publish(struct cairn *db, struct cairn_version *version, struct cairn_table *flushed,
@@ -128,6 +161,9 @@ int cairn_publish(struct cairn *db, struct cairn_version *version, struct cairn_
 {
 	if (atomic_load(&db->failed))
 		return cairn_failed_error(db);
+	int rc = reserve_set(db);
+	if (rc)
+		return rc;
 	struct cairn_manifest before = db->manifest;
 	if (flushed) {
 		db->manifest.flushed_sequence = flushed->last_sequence;
@@ -137,21 +173,14 @@ int cairn_publish(struct cairn *db, struct cairn_version *version, struct cairn_
 		db->manifest.log_durable = cairn_log_durable(db->log);
 	}
 	db->manifest.log_bytes_written += cairn_log_bytes_written(db->log) - db->log_bytes_counted;
-	int rc = write_manifest(db, version);
+	rc = write_manifest(db, version);
 	if (rc) {
 		db->manifest = before;
+		drop_reserved_set(db);
 		return rc;
 	}
 	db->log_bytes_counted = cairn_log_bytes_written(db->log);
-	cairn_write_lock(&db->write_lock);
-	struct cairn_set *set = next_set(atomic_load(&db->set), version, flushed);
-	if (set)
-		cairn_replace_set(db, set);
-	cairn_write_unlock(&db->write_lock);
-	if (!set) {
-		cairn_error(-ENOMEM, "out of memory behind a new manifest");
-		return cairn_fail_handle(db);
-	}
+	show_version(db, version, flushed);
 	for (size_t i = 0; i < obsoleted_count; i++)
 		atomic_store(&obsoleted[i]->obsolete, true);
 	if (flushed && !db->recovering)
@@ -159,7 +188,7 @@ int cairn_publish(struct cairn *db, struct cairn_version *version, struct cairn_
 	return 0;
 }
 
-int cairn_publish_log_start(struct cairn *db)
+int cairn_publish_log_start(struct cairn *db, bool urgent)
 {
 	if (atomic_load(&db->log_ready))
 		return 0;
@@ -168,8 +197,9 @@ int cairn_publish_log_start(struct cairn *db)
 	struct cairn_manifest before = db->manifest;
 	struct cairn_version *version = NULL;
 	cairn_write_lock(&db->write_lock);
-	int rc =
-	    cairn_log_started(db->log) ? 0 : cairn_log_start(db->log, atomic_load(&db->sequence));
+	int rc = cairn_log_started(db->log)
+		     ? 0
+		     : cairn_log_start(db->log, atomic_load(&db->sequence), urgent);
 	cairn_write_unlock(&db->write_lock);
 	if (!rc) {
 		set_log_fields(db, cairn_log_end(db->log));

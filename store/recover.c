@@ -6,12 +6,13 @@
  * 1. The manifest was loaded and its runs were opened (open.c).
  * 2. The log is replayed into a memtable. When that is full it is flushed, as a run with a manifest
  *    of its own that leaves the log fields alone: a recovery that is killed has lost no work, and
- *    the next one skips what is in runs.
+ *    the next one skips what is in runs. What that one left half made goes here already, temporary
+ *    files and its fresh log, so that many of them do not fill the disk.
  * 3. What is left in the memtable is flushed as well if it is much, else its records are copied
  *    into a fresh log, synced. What was read back from a file that may never have been synced is
  *    durable from here on, and short lives do not leave many tiny runs behind.
  * 4. A manifest that names the fresh log, or none, is published.
- * 5. Only now are files removed: whatever the manifest does not name.
+ * 5. Only now are the other files removed: whatever the manifest does not name.
  * 6. After a crash that found far too many runs, merges catch up here: lives too short for a
  *    background merge still end up with a store that shrinks.
  *
@@ -114,11 +115,33 @@ static int copy(void *context, uint64_t first_sequence, uint32_t count, cairn_sl
 	struct recovery *recovery = context;
 	uint8_t *room;
 	(void)count;
-	int rc = cairn_log_reserve(recovery->db->log, body.size, first_sequence - 1, &room);
+	int rc = cairn_log_reserve(recovery->db->log, body.size, first_sequence - 1, true, &room);
 	if (rc)
 		return rc;
 	memcpy(room, body.data, body.size);
 	return cairn_log_commit(recovery->db->log, first_sequence, &recovery->copied_to);
+}
+
+/* A failure is no harm: step 5 tries again. */
+static void remove_file(struct cairn *db, enum cairn_file_kind kind, uint64_t number)
+{
+	char *path = cairn_filename(db->directory, kind, number);
+	if (path)
+		db->io->ops->unlink(db->io, path);
+	free(path);
+}
+
+static void remove_unnamed(void *context, uint64_t number)
+{
+	remove_file(((struct recovery *)context)->db, CAIRN_FILE_LOG, number);
+}
+
+static int remove_temporary(void *context, const char *name)
+{
+	uint64_t number;
+	if (cairn_filename_parse(name, &number) == CAIRN_FILE_TEMPORARY)
+		remove_file(context, CAIRN_FILE_TEMPORARY, number);
+	return 0;
 }
 
 static int replay(struct recovery *recovery,
@@ -132,6 +155,9 @@ static int replay(struct recovery *recovery,
 	    .progress = report_progress,
 	    .context = recovery,
 	};
+	/* No manifest names our own fresh log yet. */
+	if (!db->read_only && !cairn_log_started(db->log))
+		call.unnamed = remove_unnamed;
 	cairn_log_start_of(&db->manifest, &call.start);
 	return cairn_log_read(db->io, &call, summary);
 }
@@ -149,7 +175,7 @@ static int keep_rest(struct recovery *recovery, uint64_t *position)
 		int rc = cairn_seal(db);
 		return rc ? rc : flush_sealed(db);
 	}
-	int rc = cairn_log_start(db->log, db->manifest.flushed_sequence);
+	int rc = cairn_log_start(db->log, db->manifest.flushed_sequence, true);
 	if (rc)
 		return rc;
 	*position = cairn_log_end(db->log);
@@ -196,12 +222,8 @@ static int remove_litter(void *context, const char *name)
 	case CAIRN_FILE_MANIFEST_OLD:
 		break;
 	}
-	if (dead) {
-		char *path = cairn_filename(litter->db->directory, kind, number);
-		if (path)
-			litter->db->io->ops->unlink(litter->db->io, path);
-		free(path);
-	}
+	if (dead)
+		remove_file(litter->db, kind, number);
 	return 0;
 }
 
@@ -238,8 +260,11 @@ int cairn_recover(struct cairn *db)
 	struct recovery recovery = {.db = db};
 	struct cairn_log_summary summary;
 	uint64_t position;
+	int rc = db->read_only ? 0 : db->io->ops->list(db->io, db->directory, remove_temporary, db);
+	if (rc)
+		return rc;
 	db->recovering = true;
-	int rc = replay(&recovery, apply, &summary);
+	rc = replay(&recovery, apply, &summary);
 	db->recovering = false;
 	if (rc || db->read_only)
 		return rc;

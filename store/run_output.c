@@ -45,8 +45,9 @@ static int adopt(struct cairn *db, const char *temporary, const char *path,
 	struct cairn_run_reader *reader;
 	int rc = io->ops->rename(io, temporary, path);
 	if (rc) {
-		io->ops->unlink(io, temporary);
-		return rc;
+		/* It may have had its effect. */
+		(void)cairn_io_remove_remains(io, temporary, rc);
+		return cairn_io_remove_remains(io, path, rc);
 	}
 	rc = io->ops->sync_directory(io, db->directory);
 	if (!rc)
@@ -56,9 +57,7 @@ static int adopt(struct cairn *db, const char *temporary, const char *path,
 		if (!*run)
 			rc = cairn_error(-ENOMEM, "out of memory for a run");
 	}
-	if (rc)
-		io->ops->unlink(io, path);
-	return rc;
+	return rc ? cairn_io_remove_remains(io, path, rc) : 0;
 }
 
 int cairn_run_output(const struct cairn_run_output *output, struct cairn_cursor *input,

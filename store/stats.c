@@ -102,12 +102,13 @@ static int last_error(struct cairn *db)
 
 int cairn_stat(cairn *db, cairn_stats *stats)
 {
+	if (stats)
+		memset(stats, 0, sizeof *stats);
 	int rc = cairn_check_handle(db);
 	if (!rc && !stats)
 		rc = cairn_error(CAIRN_INVALID, "no place for the numbers was given");
 	if (rc)
 		return cairn_report(db, rc);
-	memset(stats, 0, sizeof *stats);
 	cairn_write_lock(&db->write_lock);
 	const struct cairn_set *set = atomic_load(&db->set);
 	describe_runs(set->version, stats);

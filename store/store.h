@@ -27,6 +27,9 @@
 #define CAIRN_SEALED_MAX        2u           /* memtables that may wait for their flush */
 #define CAIRN_REST_NS           2000000000u  /* no write for this long: at rest */
 #define CAIRN_STEP_BYTES        (256u << 10) /* of output between two looks at `closing` */
+#define CAIRN_PUBLISH_ROOM      (64u << 10)  /* on disk: a manifest, a run but its records */
+#define CAIRN_RESERVE_LEAST     (256u << 10) /* the log's reserve is as long as a memtable … */
+#define CAIRN_RESERVE_MOST      (1u << 20)   /* … between these */
 
 /* One background thread; `wake` ends its wait. */
 struct cairn_worker {
@@ -51,6 +54,8 @@ struct cairn {
 	char *directory;
 	cairn_options options; /* every field resolved to its real value */
 	bool read_only;
+	size_t log_reserve; /* what the log keeps for deletes on a full disk (wal/log_writer.h) … */
+	size_t table_reserve; /* … and every memtable, which takes more for each */
 	struct cairn_identity identity;
 	uint32_t fork_generation;
 	struct cairn_lock *lock;
@@ -72,6 +77,8 @@ struct cairn {
 	uint64_t pace_owed_ns;
 	uint64_t next_sync_at; /* io clock; no_background with sync interval only */
 	struct cairn_table *spare_table;
+	struct cairn_set *next_set; /* while a manifest is made durable: room for the set to show
+				     * then, large enough for the current one's tables */
 
 	/* Log. */
 	struct cairn_log *log;
@@ -118,8 +125,14 @@ struct cairn {
 int cairn_report(const struct cairn *db, int rc);
 void cairn_forget_messages(const struct cairn *db);
 
-/* fork.c. */
-uint32_t cairn_fork_generation(void);
+/* fork.c. Counted up in the child of every fork. */
+extern _Atomic uint32_t cairn_fork_generation;
+/* Whether the parent of this process opened it. Inline: iterators ask for every record. */
+static inline bool cairn_is_inherited(const struct cairn *db)
+{
+	return db->fork_generation !=
+	       atomic_load_explicit(&cairn_fork_generation, memory_order_relaxed);
+}
 void cairn_fork_register(struct cairn *db);
 void cairn_fork_unregister(struct cairn *db);
 
@@ -133,6 +146,15 @@ int cairn_open_with(
 /* verify.c: cairn_verify on a given I/O layer, with resolved options; for tests as well. */
 int cairn_verify_with(struct cairn_io *io, const char *path, const cairn_options *options,
     int (*report)(void *context, const cairn_finding *finding), void *context);
+
+/* repair.c: cairn_repair on a given I/O layer, with resolved options; for tests as well. */
+int cairn_repair_with(struct cairn_io *io, const char *path, const char *out_path,
+    const cairn_options *options, int (*report)(void *context, const cairn_finding *finding),
+    void *context);
+
+/* checkpoint.c: removes a directory that was just made, with all that a store has in it, because of
+ * the failure `rc`, whose message stays. Returns rc. */
+int cairn_remove_new_store(struct cairn_io *io, const char *directory, int rc);
 
 /* recover.c. The state that the log holds, into tables and runs; for a writing handle a fresh log
  * and manifest. */
@@ -151,8 +173,8 @@ void cairn_log_start_of(const struct cairn_manifest *manifest, struct cairn_log_
  */
 int cairn_publish(struct cairn *db, struct cairn_version *version, struct cairn_table *flushed,
     struct cairn_run *const *obsoleted, size_t obsoleted_count);
-/* Starts the log if it is not, durably named by a manifest. */
-int cairn_publish_log_start(struct cairn *db);
+/* Starts the log if it is not, durably named by a manifest; `urgent` as in wal/log_writer.h. */
+int cairn_publish_log_start(struct cairn *db, bool urgent);
 /* The manifest of a store just recovered: its log, when it is started, begins at `log_position`. */
 int cairn_publish_recovered(struct cairn *db, uint64_t log_position);
 /* A manifest that says what of the log is durable now: damage to it will be told from a torn tail.
@@ -163,6 +185,9 @@ int cairn_publish_log_end(struct cairn *db);
 /* The handle is failed from now on, with the thread's message as the reason; returns CAIRN_FAILED.
  */
 int cairn_fail_handle(struct cairn *db);
+/* What a failure of the log means: as above, but that a flush cures "no space", which is `code`
+ * again; the flusher is woken. */
+int cairn_log_failed(struct cairn *db, int code);
 /* CAIRN_FAILED with the first cause as message. */
 int cairn_failed_error(struct cairn *db);
 /* Swaps the set [write_lock]. Takes the reference over. */
@@ -176,6 +201,13 @@ int cairn_seal(struct cairn *db);
 /* Flushes the oldest sealed table: 1 when it did, 0 when there was none, or a failure. Takes
  * flush_lock. */
 int cairn_flush_step(struct cairn *db);
+/*
+ * Flushes all that was written before the call, and not what others go on writing. A log that "no
+ * space" has stopped ends with that: the next write starts another.
+ */
+int cairn_flush_all(struct cairn *db);
+/* The most that flushes of all that is not flushed take on the disk. */
+uint64_t cairn_flush_room(struct cairn *db);
 /* A new table that can take `operations` of `bytes`, the active one from now on, not yet in a set.
  */
 struct cairn_table *cairn_new_table(struct cairn *db, size_t operations, size_t bytes);

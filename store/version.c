@@ -133,12 +133,14 @@ static void free_retired_set(struct cairn_epoch_item *item)
 	    (struct cairn_set *)(void *)((char *)item - offsetof(struct cairn_set, retired)));
 }
 
-struct cairn_set *cairn_set_new(struct cairn_table *active, struct cairn_table *const *sealed,
-    size_t sealed_count, struct cairn_version *version)
+struct cairn_set *cairn_set_room(size_t sealed_count)
 {
-	struct cairn_set *set = calloc(1, sizeof *set + sealed_count * sizeof *sealed);
-	if (!set)
-		return NULL;
+	return calloc(1, sizeof(struct cairn_set) + sealed_count * sizeof(struct cairn_table *));
+}
+
+void cairn_set_fill(struct cairn_set *set, struct cairn_table *active,
+    struct cairn_table *const *sealed, size_t sealed_count, struct cairn_version *version)
+{
 	atomic_init(&set->references, 1);
 	set->retired.free = free_retired_set;
 	set->active = active;
@@ -150,6 +152,14 @@ struct cairn_set *cairn_set_new(struct cairn_table *active, struct cairn_table *
 		set->sealed[i] = sealed[i];
 		cairn_table_ref(sealed[i]);
 	}
+}
+
+struct cairn_set *cairn_set_new(struct cairn_table *active, struct cairn_table *const *sealed,
+    size_t sealed_count, struct cairn_version *version)
+{
+	struct cairn_set *set = cairn_set_room(sealed_count);
+	if (set)
+		cairn_set_fill(set, active, sealed, sealed_count, version);
 	return set;
 }
 

@@ -81,6 +81,11 @@ void cairn_table_unref(struct cairn_table *table);
 /* A set of these, references taken. NULL when memory is short. */
 struct cairn_set *cairn_set_new(struct cairn_table *active, struct cairn_table *const *sealed,
     size_t sealed_count, struct cairn_version *version);
+/* The same in two steps, the second of which cannot fail: room (freed by free while it is not
+ * filled) for a set of up to `sealed_count` sealed tables. */
+struct cairn_set *cairn_set_room(size_t sealed_count);
+void cairn_set_fill(struct cairn_set *set, struct cairn_table *active,
+    struct cairn_table *const *sealed, size_t sealed_count, struct cairn_version *version);
 void cairn_set_ref(struct cairn_set *set);
 void cairn_set_unref(struct cairn_set *set);
 

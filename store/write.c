@@ -3,14 +3,16 @@
  *
  * 1. Check the limits; hash and checksum a single record. No lock is held.
  * 2. Take the write lock. Make room: a table that is not full, a log that is started.
- * 3. Reserve room in the log, copy the operations there and insert them into the memtable, above
- *    the published sequence: invisible still.
- * 4. Seal the log record: from here on a kill does not lose it.
+ * 3. Reserve room in the log, copy the operations there and seal the record: from here on a kill
+ *    does not lose it.
+ * 4. Insert them into the memtable, above the published sequence: invisible still.
  * 5. Publish the sequence: visible, all at once. Unlock.
  * 6. When asked for: wait until the log is durable up to the record.
  *
- * What can fail does so before 3, but for a log that is written by calls: when its write fails at 4
- * the handle is failed, and what the memtable has above the published sequence is never seen.
+ * Nothing behind 3 can fail, and a failure there leaves nothing.
+ *
+ * A write of nothing but deletes is *urgent*: when the disk is full it may use what is kept for
+ * that, of the log (wal/log_writer.h) and of the memtable.
  */
 #include "store/write.h"
 
@@ -33,6 +35,7 @@ struct operations {
 	size_t count;
 	size_t payload;
 	size_t body_size;
+	bool urgent;
 };
 
 int cairn_check_record(const struct cairn_record *record)
@@ -68,15 +71,12 @@ static int check_writable(const struct cairn *db, unsigned flags)
  */
 static int wait_for_progress(struct cairn *db, uint64_t seen)
 {
-	int rc = 0;
 	pthread_mutex_lock(&db->progress_mutex);
-	while (db->progress_count == seen && !rc) {
+	/* A handle that failed before `seen` was taken makes no more progress. */
+	while (db->progress_count == seen && !atomic_load(&db->failed))
 		pthread_cond_wait(&db->progress_cond, &db->progress_mutex);
-		if (atomic_load(&db->failed))
-			rc = CAIRN_FAILED;
-	}
 	pthread_mutex_unlock(&db->progress_mutex);
-	return rc == CAIRN_FAILED ? cairn_failed_error(db) : rc;
+	return atomic_load(&db->failed) ? cairn_failed_error(db) : 0;
 }
 
 static uint64_t progress_seen(struct cairn *db)
@@ -85,6 +85,14 @@ static uint64_t progress_seen(struct cairn *db)
 	uint64_t seen = db->progress_count;
 	pthread_mutex_unlock(&db->progress_mutex);
 	return seen;
+}
+
+/* Whether an urgent write goes into a table that is full, because the disk is, too. */
+static bool may_exceed(struct cairn *db, const struct operations *operations, bool fits)
+{
+	return operations->urgent && fits &&
+	       (cairn_no_space(atomic_load(&db->flush_trouble.code)) ||
+		   cairn_no_space(atomic_load(&db->merge_trouble.code)));
 }
 
 static int trouble_error(struct cairn *db, struct cairn_trouble *trouble)
@@ -132,11 +140,11 @@ static int wait_for_merge(struct cairn *db)
 	return rc;
 }
 
-static int start_log(struct cairn *db)
+static int start_log(struct cairn *db, bool urgent)
 {
 	cairn_write_unlock(&db->write_lock);
 	pthread_mutex_lock(&db->publish_lock);
-	int rc = cairn_publish_log_start(db);
+	int rc = cairn_publish_log_start(db, urgent);
 	pthread_mutex_unlock(&db->publish_lock);
 	cairn_write_lock(&db->write_lock);
 	return rc;
@@ -163,19 +171,23 @@ static int renew_table(struct cairn *db, const struct operations *operations)
  */
 static int make_room(struct cairn *db, const struct operations *operations)
 {
+	size_t kept = operations->urgent ? 0 : db->table_reserve;
 	for (;;) {
 		if (CAIRN_UNLIKELY(atomic_load_explicit(&db->failed, memory_order_relaxed)))
 			return cairn_failed_error(db);
 		int rc = 0;
 		struct cairn_set *set = atomic_load_explicit(&db->set, memory_order_relaxed);
 		struct cairn_memtable *active = set->active->memtable;
-		bool fits = cairn_memtable_fits(active, operations->count, operations->payload);
+		bool fits =
+		    cairn_memtable_fits(active, operations->count, operations->payload + kept);
 		bool full = cairn_memtable_bytes(active) >= db->options.memtable_bytes;
-		if (CAIRN_LIKELY(fits && !full)) {
+		if (CAIRN_LIKELY(fits && !full) || may_exceed(db, operations, fits)) {
 			if (CAIRN_LIKELY(
 				atomic_load_explicit(&db->log_ready, memory_order_relaxed)))
 				return 0;
-			rc = start_log(db);
+			rc = start_log(db, operations->urgent);
+			if (rc)
+				return rc;
 		} else if (cairn_memtable_operations(active) == 0) {
 			rc = renew_table(db, operations);
 		} else if (set->sealed_count >= CAIRN_SEALED_MAX) {
@@ -189,30 +201,32 @@ static int make_room(struct cairn *db, const struct operations *operations)
 			if (!rc && db->options.no_background)
 				rc = wait_for_flush(db);
 		}
-		if (rc)
+		if (rc && !may_exceed(db, operations, fits))
 			return rc;
 	}
 }
 
-/* 3 and 4 for one operation: into the log's body and into the table. */
-static uint8_t *write_operation(struct cairn *db, struct cairn_memtable *table, uint8_t *body,
-    const struct cairn_record *record, uint64_t sequence)
-{
-	body = cairn_log_operation_put(body, record);
-	cairn_memtable_put(table, record, sequence, db->view_sequences, db->view_count + 1);
-	return body;
-}
-
-static void write_batch(struct cairn *db, struct cairn_memtable *table, uint8_t *body,
-    const struct cairn_batch *batch, uint64_t sequence)
+/* 3: the batch with its checksums, into the log's body. */
+static void log_batch(struct cairn *db, uint8_t *body, const struct cairn_batch *batch)
 {
 	struct cairn_input in = cairn_input_of(batch->body.data, batch->body.size);
 	struct cairn_record record;
 	while (cairn_log_operation_next(&in, &record) == 0) {
 		uint64_t hash = cairn_key_hash(record.key, db->identity.hash_seed);
 		record.checksum = cairn_record_checksum(hash, record.kind, record.value);
-		body = write_operation(db, table, body, &record, sequence++);
+		body = cairn_log_operation_put(body, &record);
 	}
+}
+
+/* 4: what was logged. */
+static void insert_batch(struct cairn *db, struct cairn_memtable *table, const uint8_t *body,
+    size_t size, uint64_t sequence)
+{
+	struct cairn_input in = cairn_input_of(body, size);
+	struct cairn_record record;
+	while (cairn_log_operation_next(&in, &record) == 0)
+		cairn_memtable_put(
+		    table, &record, sequence++, db->view_sequences, db->view_count + 1);
 }
 
 /* 3 to 5. [write_lock] */
@@ -220,20 +234,25 @@ static int append(struct cairn *db, const struct operations *operations, uint64_
 {
 	uint64_t last = atomic_load_explicit(&db->sequence, memory_order_relaxed);
 	uint8_t *body;
-	int rc = cairn_log_reserve(db->log, operations->body_size, last, &body);
+	int rc = cairn_log_reserve(db->log, operations->body_size, last, operations->urgent, &body);
 	if (rc)
-		return rc;
+		return rc == CAIRN_FAILED ? cairn_fail_handle(db) : rc;
+	if (operations->single)
+		cairn_log_operation_put(body, operations->single);
+	else
+		log_batch(db, body, operations->batch);
+	rc = cairn_log_commit(db->log, last + 1, end);
+	if (rc)
+		return cairn_no_space(rc) ? rc : cairn_fail_handle(db);
 	struct cairn_memtable *table =
 	    atomic_load_explicit(&db->set, memory_order_relaxed)->active->memtable;
 	/* What plain reads may still be looking at is kept like what a view needs. */
 	db->view_sequences[db->view_count] = last;
 	if (operations->single)
-		write_operation(db, table, body, operations->single, last + 1);
+		cairn_memtable_put(
+		    table, operations->single, last + 1, db->view_sequences, db->view_count + 1);
 	else
-		write_batch(db, table, body, operations->batch, last + 1);
-	rc = cairn_log_commit(db->log, last + 1, end);
-	if (rc)
-		return cairn_fail_handle(db);
+		insert_batch(db, table, body, operations->body_size, last + 1);
 	atomic_store_explicit(&db->sequence, last + operations->count, memory_order_release);
 	return 0;
 }
@@ -269,29 +288,72 @@ static bool interval_over(struct cairn *db)
 static int sync_log(struct cairn *db, uint64_t position)
 {
 	int rc = cairn_log_sync(db->log, position);
-	if (rc && !atomic_load(&db->failed))
-		cairn_fail_handle(db);
+	return rc ? cairn_log_failed(db, rc) : 0;
+}
+
+/* What is left to do for a write that is visible. */
+struct rest {
+	uint64_t end; /* of its log record */
+	uint64_t sleep_ns;
+	bool sync;
+};
+
+/*
+ * The log has no room, with `code`: what it holds goes into runs, early, so that it can go on in
+ * its old files. 0 when that is worth another try. [write_lock], let go in between
+ */
+static int empty_log(struct cairn *db, int code)
+{
+	const struct cairn_set *set = atomic_load(&db->set);
+	bool active = cairn_memtable_operations(set->active->memtable) != 0;
+	if (cairn_log_stopped(db->log) || (!active && !set->sealed_count))
+		return code;
+	int rc = active && set->sealed_count < CAIRN_SEALED_MAX ? cairn_seal(db) : 0;
+	return rc ? rc : wait_for_flush(db);
+}
+
+/* 2 to 5. */
+static int write_once(struct cairn *db, const struct operations *operations, struct rest *rest)
+{
+	int rc;
+	cairn_write_lock(&db->write_lock);
+	do {
+		rc = make_room(db, operations);
+		if (rc)
+			break;
+		rc = append(db, operations, &rest->end);
+	} while (CAIRN_UNLIKELY(cairn_no_space(rc)) && !(rc = empty_log(db, rc)));
+	if (!rc) {
+		rest->sleep_ns = pace(db, operations->payload);
+		rest->sync = rest->sync || interval_over(db);
+	}
+	cairn_write_unlock(&db->write_lock);
 	return rc;
+}
+
+/* "No space" has stopped the log: the flusher will make it go on. Without one the write does that,
+ * and is tried again. */
+static int write_after_flush(
+    struct cairn *db, const struct operations *operations, struct rest *rest, int code)
+{
+	if (!db->options.no_background)
+		return cairn_log_failed(db, code);
+	int rc = cairn_flush_all(db);
+	return rc ? rc : write_once(db, operations, rest);
 }
 
 static int write_operations(struct cairn *db, const struct operations *operations, unsigned flags)
 {
-	uint64_t end = 0, sleep_ns = 0;
-	bool sync = (flags & CAIRN_SYNC) || db->options.sync_mode == CAIRN_SYNC_FULL;
-	cairn_write_lock(&db->write_lock);
-	int rc = make_room(db, operations);
-	if (!rc)
-		rc = append(db, operations, &end);
-	if (!rc) {
-		sleep_ns = pace(db, operations->payload);
-		sync = sync || interval_over(db);
-	}
-	cairn_write_unlock(&db->write_lock);
-	if (!rc && sync)
-		rc = sync_log(db, end);
-	if (sleep_ns) {
+	struct rest rest = {
+	    .sync = (flags & CAIRN_SYNC) || db->options.sync_mode == CAIRN_SYNC_FULL};
+	int rc = write_once(db, operations, &rest);
+	if (CAIRN_UNLIKELY(cairn_no_space(rc)) && cairn_no_space(cairn_log_stopped(db->log)))
+		rc = write_after_flush(db, operations, &rest, rc);
+	if (!rc && rest.sync)
+		rc = sync_log(db, rest.end);
+	if (rest.sleep_ns) {
 		struct timespec delay = {
-		    (time_t)(sleep_ns / 1000000000), (long)(sleep_ns % 1000000000)};
+		    (time_t)(rest.sleep_ns / 1000000000), (long)(rest.sleep_ns % 1000000000)};
 		nanosleep(&delay, NULL);
 	}
 	return rc;
@@ -308,8 +370,8 @@ static int write_single(
 		return cairn_report(db, rc);
 	uint64_t hash = cairn_key_hash(key, db->identity.hash_seed);
 	record.checksum = cairn_record_checksum(hash, kind, value);
-	struct operations operations = {
-	    &record, NULL, 1, key.size + value.size, cairn_log_operation_size(&record)};
+	struct operations operations = {&record, NULL, 1, key.size + value.size,
+	    cairn_log_operation_size(&record), kind == CAIRN_KIND_DELETE};
 	return cairn_report(db, write_operations(db, &operations, flags));
 }
 
@@ -332,8 +394,8 @@ int cairn_write(cairn *db, const cairn_batch *batch, unsigned flags)
 		return cairn_report(db, rc);
 	if (batch->count == 0)
 		return flags & CAIRN_SYNC ? cairn_sync(db) : 0;
-	struct operations operations = {
-	    NULL, batch, batch->count, batch->payload, batch->body.size};
+	struct operations operations = {NULL, batch, batch->count, batch->payload, batch->body.size,
+	    batch->deletes == batch->count};
 	return cairn_report(db, write_operations(db, &operations, flags));
 }
 

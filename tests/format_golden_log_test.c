@@ -102,7 +102,7 @@ static void golden_manifest_is_read(void **state)
 	assert_int_equal(manifest.merge_bytes_written, 0);
 
 	static const struct cairn_manifest_file files[] = {
-	    {3, 1152, UINT32_C(0xff27679f)}, {2, 1152, UINT32_C(0x6ac5e870)}};
+	    {3, 1152, UINT32_C(0x97ab3452)}, {2, 1152, UINT32_C(0x110f77dd)}};
 	assert_int_equal(manifest.run_count, COUNT(files));
 	for (size_t i = 0; i < COUNT(files); i++) {
 		assert_int_equal(manifest.runs[i].file_count, 1);

@@ -253,7 +253,6 @@ static struct inode *inode_new(struct sim_disk *disk, struct bytes *bytes, bool 
 	inode->seen = bytes;
 	inode->believed = bytes_share(bytes);
 	inode->durable = bytes_share(bytes);
-	disk->used += bytes->size;
 	return inode;
 }
 
@@ -268,7 +267,6 @@ static void inode_drop(struct inode *inode)
 {
 	if (!inode || --inode->references)
 		return;
-	inode->disk->used -= inode->seen->size;
 	bytes_drop(inode->seen);
 	bytes_drop(inode->believed);
 	bytes_drop(inode->durable);
@@ -284,7 +282,8 @@ static struct bytes *inode_change(struct inode *inode, size_t size, bool exactly
 	size_t before = bytes->size;
 	if (exactly || size > before)
 		bytes_resize(bytes, size);
-	inode->disk->used += bytes->size - before;
+	if (inode->links)
+		inode->disk->used += bytes->size - before;
 	return bytes;
 }
 
@@ -350,6 +349,10 @@ static void names_set(struct names *names, const char *path, struct inode *inode
 {
 	bool found;
 	size_t place = names_place(names, path, &found);
+	if (names->count == names->capacity) {
+		names->capacity = names->capacity ? 2 * names->capacity : 16;
+		names->list = resize(names->list, names->capacity, sizeof *names->list);
+	}
 	struct name *at = names->list + place;
 	if (found && inode) {
 		inode_share(inode);
@@ -360,11 +363,6 @@ static void names_set(struct names *names, const char *path, struct inode *inode
 		free(at->path);
 		memmove(at, at + 1, (--names->count - place) * sizeof *at);
 	} else if (inode) {
-		if (names->count == names->capacity) {
-			names->capacity = names->capacity ? 2 * names->capacity : 16;
-			names->list = resize(names->list, names->capacity, sizeof *at);
-			at = names->list + place;
-		}
 		memmove(at + 1, at, (names->count++ - place) * sizeof *at);
 		*at = (struct name){need(strdup(path)), inode_share(inode)};
 	}
@@ -430,14 +428,14 @@ static void change_apply(const struct change *change, struct names *names)
 		names_set(names, change->names[i].path, change->names[i].inode);
 }
 
-/* Programs see it at once. */
+/* Programs see it at once. The room of a file comes and goes with the names that they see. */
 static void change_name(struct sim_disk *disk, const char *path, struct inode *inode)
 {
 	struct inode *old = names_find(&disk->seen, path);
-	if (old)
-		old->links--;
-	if (inode)
-		inode->links++;
+	if (inode && inode->links++ == 0)
+		disk->used += inode->seen->size;
+	if (old && --old->links == 0)
+		disk->used -= old->seen->size;
 	names_set(&disk->seen, path, inode);
 }
 
@@ -549,7 +547,7 @@ static struct bytes *lose_bytes(const struct inode *inode, enum sim_loss loss, u
 static void lose_names(
     const struct sim_disk *disk, enum sim_loss loss, uint64_t *random, struct names *names)
 {
-	if (loss == SIM_LOSE_NOTHING || loss == SIM_LOSE_BYTES) {
+	if (loss == SIM_LOSE_BYTES) {
 		names_copy(names, &disk->seen);
 		return;
 	}
@@ -563,17 +561,93 @@ static void lose_names(
 	}
 }
 
-struct sim_disk *sim_disk_crash(const struct sim_disk *disk, enum sim_loss loss, uint64_t seed)
+/* A disk of the same kind, with nothing on it. */
+static struct sim_disk *empty_copy(const struct sim_disk *disk, uint64_t *random)
 {
-	inside++;
+	struct sim_disk *copy = sim_disk_new(next_random(random));
+	copy->clock = disk->clock;
+	copy->limit = disk->limit;
+	copy->refuses_map_log = disk->refuses_map_log;
+	copy->bugs = disk->bugs;
+	return copy;
+}
+
+/* The file that `inode` is on the other disk, the same in all three views. NULL stays NULL. */
+static struct inode *copy_whole(struct sim_disk *after, struct inode *inode)
+{
+	if (!inode || inode->copy)
+		return inode ? inode->copy : NULL;
+	struct bytes *seen = inode->mapped ? bytes_copy(inode->seen) : bytes_share(inode->seen);
+	inode->copy = inode_new(after, seen, inode->directory);
+	bytes_replace(&inode->copy->believed, bytes_share(inode->believed));
+	bytes_replace(&inode->copy->durable, bytes_share(inode->durable));
+	return inode->copy;
+}
+
+static void forget_copy(struct inode *inode)
+{
+	inode->copy = NULL;
+}
+
+/* Names and changes have references of their own now. */
+static void drop_copy(struct inode *inode)
+{
+	inode_drop(inode->copy);
+	inode->copy = NULL;
+}
+
+/* Every inode that has a name, or had one; some more than once. */
+static void each_inode(const struct sim_disk *disk, void (*each)(struct inode *inode))
+{
+	for (size_t i = 0; i < disk->seen.count; i++)
+		each(disk->seen.list[i].inode);
+	for (size_t i = 0; i < disk->durable.count; i++)
+		each(disk->durable.list[i].inode);
+	for (size_t i = 0; i < disk->change_count; i++)
+		for (size_t j = 0; j < disk->changes[i].count; j++)
+			if (disk->changes[i].names[j].inode)
+				each(disk->changes[i].names[j].inode);
+}
+
+static void copy_changes(struct sim_disk *after, const struct sim_disk *disk)
+{
+	after->change_count = after->change_capacity = disk->change_count;
+	after->changes = resize(NULL, disk->change_count, sizeof *after->changes);
+	for (size_t i = 0; i < disk->change_count; i++) {
+		const struct change *from = &disk->changes[i];
+		struct change *to = &after->changes[i];
+		*to = (struct change){
+		    .directory = need(strdup(from->directory)), .count = from->count};
+		for (size_t j = 0; j < from->count; j++)
+			to->names[j] = (struct name){need(strdup(from->names[j].path)),
+			    inode_share(copy_whole(after, from->names[j].inode))};
+	}
+}
+
+/* The disk after the end of a process: what was not synced still is not. */
+static struct sim_disk *outlive(const struct sim_disk *disk, uint64_t seed)
+{
+	uint64_t random = seed ^ UINT64_C(0x6b696c6c);
+	struct sim_disk *after = empty_copy(disk, &random);
+	each_inode(disk, forget_copy);
+	for (size_t i = 0; i < disk->durable.count; i++)
+		names_set(&after->durable, disk->durable.list[i].path,
+		    copy_whole(after, disk->durable.list[i].inode));
+	for (size_t i = 0; i < disk->seen.count; i++)
+		change_name(
+		    after, disk->seen.list[i].path, copy_whole(after, disk->seen.list[i].inode));
+	copy_changes(after, disk);
+	each_inode(disk, drop_copy);
+	return after;
+}
+
+/* The disk of a machine that starts again: what it finds is durable. */
+static struct sim_disk *restart(const struct sim_disk *disk, enum sim_loss loss, uint64_t seed)
+{
 	uint64_t random = seed ^ UINT64_C(0x6372617368);
 	struct names names;
 	lose_names(disk, loss, &random, &names);
-	struct sim_disk *after = sim_disk_new(next_random(&random));
-	after->clock = disk->clock;
-	after->limit = disk->limit;
-	after->refuses_map_log = disk->refuses_map_log;
-	after->bugs = disk->bugs;
+	struct sim_disk *after = empty_copy(disk, &random);
 	for (size_t i = 0; i < names.count; i++)
 		names.list[i].inode->copy = NULL;
 	for (size_t i = 0; i < names.count; i++) {
@@ -590,6 +664,14 @@ struct sim_disk *sim_disk_crash(const struct sim_disk *disk, enum sim_loss loss,
 		inode->copy = copy;
 	}
 	names_release(&names);
+	return after;
+}
+
+struct sim_disk *sim_disk_crash(const struct sim_disk *disk, enum sim_loss loss, uint64_t seed)
+{
+	inside++;
+	struct sim_disk *after =
+	    loss == SIM_LOSE_NOTHING ? outlive(disk, seed) : restart(disk, loss, seed);
 	inside--;
 	return after;
 }
@@ -1133,8 +1215,8 @@ static int sim_queue_wait(struct cairn_queue *queue, struct cairn_write_request 
 static void sim_queue_close(struct cairn_queue *queue)
 {
 	struct sim_queue *q = queue_of(queue);
-	if (q->waiting_count || q->done_count)
-		abort(); /* the contract: an empty queue */
+	while (q->waiting_count)
+		write_one(q);
 	inside++;
 	disk_of(queue->io)->open_count--;
 	free(q->waiting);

@@ -31,7 +31,9 @@ struct cairn_io *sim_disk_io(struct sim_disk *disk);
 
 /* What becomes of that which no sync covers. What one does cover always stays. */
 enum sim_loss {
-	SIM_LOSE_NOTHING, /* the process was killed; nothing happened to the machine */
+	/* The process was killed; nothing happened to the machine, which has still to write what
+	 * was not synced. Of the others nothing is left to write. */
+	SIM_LOSE_NOTHING,
 	SIM_LOSE_ALL,     /* files as of their last sync, names as of their directory's */
 	SIM_LOSE_TAIL,    /* of each file's changed bytes a prefix stays; of name changes as well */
 	SIM_LOSE_SECTORS, /* each 512 bytes and each change of a name by a coin of its own */

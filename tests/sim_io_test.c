@@ -190,6 +190,36 @@ static void a_crash_leaves_the_disk_alone_and_is_left_alone_by_it(void **state)
 	f->io->ops->close(file);
 }
 
+static void what_a_killed_process_did_not_sync_can_still_be_lost(void **state)
+{
+	struct fixture *f = *state;
+	struct cairn_file *file = make_file(f, "/d/a", 'x');
+	overwrite(f, file, 'y');
+	assert_int_equal(f->io->ops->rename(f->io, "/d/a", "/d/b"), 0);
+	assert_int_equal(f->io->ops->link(f->io, "/d/b", "/d/c"), 0);
+	struct sim_disk *killed = sim_disk_crash(f->disk, SIM_LOSE_NOTHING, 1);
+	assert_int_equal(count_bytes(killed, "/d/b", 'y'), SIZE);
+	struct sim_disk *cut = sim_disk_crash(killed, SIM_LOSE_ALL, 1);
+	assert_int_equal(count_bytes(cut, "/d/a", 'x'), SIZE);
+	assert_true(count_bytes(cut, "/d/b", 'x') == SIZE_MAX);
+	sim_disk_free(cut);
+	/* Two names are one file on the other disk, too. */
+	struct cairn_io *io = sim_disk_io(killed);
+	struct cairn_file *other;
+	assert_int_equal(io->ops->open(io, "/d/c", CAIRN_OPEN_WRITE, &other), 0);
+	assert_int_equal(io->ops->write(other, "z", 1, 0), 0);
+	assert_int_equal(io->ops->sync(other), 0);
+	io->ops->close(other);
+	assert_int_equal(count_bytes(killed, "/d/b", 'z'), 1);
+	assert_int_equal(count_bytes(f->disk, "/d/b", 'z'), 0);
+	assert_int_equal(io->ops->sync_directory(io, "/d"), 0);
+	cut = sim_disk_crash(killed, SIM_LOSE_ALL, 1);
+	assert_int_equal(count_bytes(cut, "/d/b", 'y'), SIZE - 1);
+	sim_disk_free(cut);
+	sim_disk_free(killed);
+	f->io->ops->close(file);
+}
+
 static void a_sync_that_dropped_pages_does_not_write_them_later(void **state)
 {
 	struct fixture *f = *state;
@@ -277,6 +307,7 @@ int main(void)
 	    CASE(names_are_not_durable_before_their_directory_is_synced),
 	    CASE(stores_into_a_log_map_are_bytes_like_others),
 	    CASE(a_crash_leaves_the_disk_alone_and_is_left_alone_by_it),
+	    CASE(what_a_killed_process_did_not_sync_can_still_be_lost),
 	    CASE(a_sync_that_dropped_pages_does_not_write_them_later),
 	    CASE(the_call_that_was_asked_for_fails),
 	    CASE(a_full_disk_takes_what_fits),

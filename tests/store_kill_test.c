@@ -11,15 +11,9 @@
 #include "tests/test.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "store/cairn.h"
+#include "tests/kill.h"
 #include "tests/match.h"
 #include "tests/sample.h"
 
@@ -31,7 +25,6 @@
 struct ledger {
 	atomic_bool opened;
 	_Atomic uint64_t acknowledged;
-	char failure[1024]; /* of a call that had to succeed */
 };
 
 struct life {
@@ -122,64 +115,31 @@ static int apply_to_store(cairn *db, cairn_batch *batch, const struct operation 
 /* ---------------------------------------------------------------- the child */
 
 /* Writes until it is killed; returns only after a failure. */
-static void live(const struct life *life)
+static int live(void *context)
 {
+	const struct life *life = context;
 	struct ledger *ledger = life->ledger;
 	struct operation *operation = malloc(sizeof *operation);
 	cairn_batch *batch = cairn_batch_new();
 	cairn *db;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	int rc = operation && batch ? cairn_open(life->path, &life->options, &db) : -ENOMEM;
-	if (!rc)
-		atomic_store(&ledger->opened, true);
-	for (uint64_t number = life->history + 1; !rc; number++) {
+	CHILD_CHECK(operation && batch);
+	CHILD_CHECK(cairn_open(life->path, &life->options, &db) == 0);
+	atomic_store(&ledger->opened, true);
+	for (uint64_t number = life->history + 1;; number++) {
 		make_operation(life, number, operation);
-		rc = apply_to_store(db, batch, operation);
-		if (!rc)
-			atomic_store(&ledger->acknowledged, number);
+		CHILD_CHECK(apply_to_store(db, batch, operation) == 0);
+		atomic_store(&ledger->acknowledged, number);
 	}
-	snprintf(ledger->failure, sizeof ledger->failure, "%d: %s", rc, cairn_message(NULL));
 }
 
 /* ---------------------------------------------------------------- the parent */
-
-static void sleep_for(uint64_t microseconds)
-{
-	struct timespec time = {
-	    (time_t)(microseconds / 1000000), (long)(microseconds % 1000000) * 1000};
-	nanosleep(&time, NULL);
-}
-
-/* Until the store is open there, or the child is gone. */
-static void wait_until_opened(const struct life *life, pid_t pid)
-{
-	siginfo_t info = {0};
-	while (!atomic_load(&life->ledger->opened) && info.si_pid == 0) {
-		sleep_for(50);
-		assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT), 0);
-	}
-}
 
 static void start_and_kill(struct life *life, bool during_open, uint64_t microseconds)
 {
 	struct ledger *ledger = life->ledger;
 	atomic_store(&ledger->opened, false);
 	atomic_store(&ledger->acknowledged, life->history);
-	fflush(NULL);
-	pid_t pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		live(life);
-		_exit(1);
-	}
-	if (!during_open)
-		wait_until_opened(life, pid);
-	sleep_for(microseconds);
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	int status;
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-		fail_msg("the child ended by itself, status 0x%x: %s", status, ledger->failure);
+	run_and_kill(live, life, during_open ? NULL : &ledger->opened, microseconds);
 	life->early += !atomic_load(&ledger->opened);
 }
 
@@ -264,9 +224,7 @@ static void begin(struct life *life, int sync_mode)
 	*life = (struct life){.seed = test_seed(7000 + (uint64_t)sync_mode), .keys = 500};
 	life->random = life->seed;
 	life->path = test_directory();
-	life->ledger = mmap(
-	    NULL, sizeof *life->ledger, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_true(life->ledger != MAP_FAILED);
+	life->ledger = kill_share(sizeof *life->ledger);
 	cairn_options_init(&life->options);
 	life->options.sync_mode = sync_mode;
 	life->options.sync_interval_ms = 5;

@@ -23,7 +23,8 @@ say() {
 
 # Every file that people write, or those that find's words "$@" leave.
 files() {
-	find . \( -path ./.git -o -path './build*' -o -path ./tests/golden \) -prune -o \
+	find . \( -path ./.git -o -path './build*' -o -path ./tests/golden -o \
+		-path ./tests/corpus \) -prune -o \
 		-type f "$@" -printf '%P\n' | sort
 }
 

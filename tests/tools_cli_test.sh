@@ -8,7 +8,7 @@ place=$(mktemp -d "${TMPDIR:-/tmp}/cairn-cli-XXXXXX") || exit 1
 trap 'rm -rf -- "$place"' EXIT
 cd "$place" || exit 1
 
-commands="put get del scan dump load stat verify compact wait checkpoint"
+commands="put get del scan dump load stat verify repair compact wait checkpoint"
 failures=0
 count=0
 
@@ -409,6 +409,10 @@ for k in ("memtable_bytes", "log_bytes", "index_bytes", "memory_bytes", "io", "s
 
 damage() {
 	local run_file
+	run repair point whole2
+	is "repair of a sound store finds nothing" 0 'whole2 has everything\n'
+	run dump whole2
+	same "and makes an equal one" before out
 	run_file=$(find whole -name '*.kv' | head -1)
 	cp "$run_file" intact
 	printf '\377\377\377\377' | dd of="$run_file" bs=1 seek=5000 conv=notrunc 2>/dev/null
@@ -422,6 +426,17 @@ damage() {
 	run dump whole
 	[ $status = 3 ] && grep -q "cairn dump: .*$run_file" err
 	result $? "dump does not print what is damaged" "status $status, $(cat err)"
+	run repair whole mended
+	is "repair finds what is lost" 1
+	grep -qE "^$run_file: offset [0-9]+: ." out
+	result $? "and says where" "$(cat out)"
+	run verify mended
+	is "and makes a sound store" 0 'no problems found\n'
+	run dump mended
+	[ $status = 0 ] && ! diff before out | grep '^>' | grep -qv later
+	result $? "with no record that was not there" "$(diff before out)"
+	run repair whole mended
+	complains "repair needs a new directory" 3 "cairn repair: "
 	# The file may be a hard link of the checkpoint's: a new one, not the old one changed back.
 	cp intact "$run_file.new" && mv "$run_file.new" "$run_file"
 }

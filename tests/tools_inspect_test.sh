@@ -91,7 +91,7 @@ golden_run() {
 	shows "a run is shown" 0 \
 		"  store id         6578616d706c652073746f7265206964" \
 		"  hash seed        0x1122334455667788" \
-		"footer at 640, 512 bytes, checksum 0xff27679f ok" \
+		"footer at 640, 512 bytes, checksum 0x97ab3452 ok" \
 		"  sequences        4 to 6" \
 		"  2 seek    at 256, 256 bytes, checksum 0x8a79d38d ok" \
 		"  first key        banana" \
@@ -131,12 +131,12 @@ golden_log() {
 golden_manifest() {
 	run "$golden/MANIFEST"
 	shows "a manifest is shown" 0 \
-		"checksum at 252, 0xaf71cd07 ok" \
+		"checksum at 252, 0x6ecc4a1b ok" \
 		"  generation       5" \
 		"  log              000001.wal" \
 		"  replay from      1:4288" \
 		"run 1: 1 file, rent 0, dead bytes 0" \
-		"  000002.kv, 1152 bytes, footer checksum 0x6ac5e870" \
+		"  000002.kv, 1152 bytes, footer checksum 0x110f77dd" \
 		"no problems found"
 }
 
@@ -156,7 +156,7 @@ damaged_run() {
 	shows "a damaged header is told, and shown" 1 \
 		"header at 0, 128 bytes, checksum 0xfb134454 BAD" \
 		"  number           19" \
-		"footer at 640, 512 bytes, checksum 0xff27679f ok"
+		"footer at 640, 512 bytes, checksum 0x97ab3452 ok"
 	damage "$golden/000003.kv" 140
 	run "$damaged" --blocks
 	shows "damaged keys are told" 1 \
@@ -212,7 +212,7 @@ damaged_manifest() {
 	damage "$golden/MANIFEST" 48
 	run "$damaged"
 	shows "a damaged manifest is told, and shown" 1 \
-		"checksum at 252, 0xaf71cd07 BAD" "  generation       21" "1 problem found"
+		"checksum at 252, 0x6ecc4a1b BAD" "  generation       21" "1 problem found"
 	head -c 20 "$golden/MANIFEST" >MANIFEST
 	run MANIFEST
 	shows "a cut manifest is a problem" 1 "1 problem found"

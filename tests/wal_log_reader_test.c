@@ -121,7 +121,7 @@ static void start_log(struct fixture *f, uint64_t segment_min, uint64_t segment_
 	    .next_number = &f->next_number,
 	};
 	assert_int_equal(cairn_log_open(&config, &f->log), 0);
-	assert_int_equal(cairn_log_start(f->log, f->sequence), 0);
+	assert_int_equal(cairn_log_start(f->log, f->sequence, false), 0);
 	f->start = (struct cairn_log_start){.identity = identity, .sequence = f->sequence};
 	assert_true(
 	    cairn_log_segment_at(f->log, 0, &f->start.number, &f->start.salt, &f->start.ordinal));
@@ -163,7 +163,7 @@ static void append_body(
 {
 	uint8_t *room;
 	uint64_t end;
-	assert_int_equal(cairn_log_reserve(f->log, size, first - 1, &room), 0);
+	assert_int_equal(cairn_log_reserve(f->log, size, first - 1, false, &room), 0);
 	memcpy(room, body, size);
 	assert_int_equal(cairn_log_commit(f->log, first, &end), 0);
 	f->written = realloc(f->written, (f->count + 1) * sizeof *f->written);

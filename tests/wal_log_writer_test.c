@@ -29,8 +29,10 @@ static struct {
 	bool fixed_entropy;
 	uint64_t entropy;
 	_Atomic uint64_t room;    /* no file gets more blocks than this */
+	uint64_t free;            /* said to be free; UINT64_MAX: what is */
 	atomic_int good_syncs;    /* after so many syncs of files … */
 	atomic_int sync_failures; /* … so many fail */
+	int failure;              /* with this code do syncs and writes fail */
 	bool fail_write;
 	bool fail_rename;
 	bool fail_sync_directory;
@@ -65,7 +67,7 @@ static int disk_write(struct cairn_file *file, const void *data, size_t size, ui
 {
 	note("write", file->path);
 	if (disk.fail_write)
-		return cairn_error_system(-EIO, file->path, "pwrite (by the test)");
+		return cairn_error_system(disk.failure, file->path, "pwrite (by the test)");
 	return disk.real->write(file, data, size, offset);
 }
 
@@ -84,7 +86,7 @@ static int disk_sync(struct cairn_file *file)
 		disk.good_syncs--;
 	} else if (disk.sync_failures > 0) {
 		disk.sync_failures--;
-		return cairn_error_system(-EIO, file->path, "fdatasync (by the test)");
+		return cairn_error_system(disk.failure, file->path, "fdatasync (by the test)");
 	}
 	return disk.real->sync(file);
 }
@@ -125,6 +127,12 @@ static int disk_sync_directory(struct cairn_io *io, const char *path)
 	return disk.real->sync_directory(io, path);
 }
 
+static int disk_free_space(struct cairn_io *io, const char *path, uint64_t *bytes)
+{
+	*bytes = disk.free;
+	return disk.free == UINT64_MAX ? disk.real->free_space(io, path, bytes) : 0;
+}
+
 static int disk_entropy(struct cairn_io *io, void *data, size_t size)
 {
 	if (!disk.fixed_entropy)
@@ -144,6 +152,8 @@ struct fixture {
 	_Atomic uint64_t next_number;
 	struct cairn_log *log;
 	uint64_t sequence;
+	uint64_t reserve_size;
+	bool urgent; /* what is appended is */
 	atomic_int wakes;
 };
 
@@ -160,6 +170,7 @@ static void open_log(struct fixture *f, uint64_t segment_min, uint64_t segment_m
 	    .identity = identity,
 	    .segment_min = segment_min,
 	    .segment_max = segment_max,
+	    .reserve_size = f->reserve_size,
 	    .populate_far = far,
 	    .next_number = &f->next_number,
 	    .wake = wake,
@@ -174,14 +185,15 @@ static void open_log(struct fixture *f, uint64_t segment_min, uint64_t segment_m
 static void start_log(struct fixture *f, uint64_t segment_min, uint64_t segment_max)
 {
 	open_log(f, segment_min, segment_max, false);
-	assert_int_equal(cairn_log_start(f->log, 0), 0);
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
 }
 
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof *f);
 	memset(&disk, 0, sizeof disk);
-	disk.room = UINT64_MAX;
+	disk.room = disk.free = UINT64_MAX;
+	disk.failure = -EIO;
 	assert_int_equal(cairn_io_posix_open(&f->io), 0);
 	disk.real = f->io->ops;
 	f->ops = *disk.real;
@@ -194,6 +206,7 @@ static int set_up(void **state)
 	f->ops.rename = disk_rename;
 	f->ops.unlink = disk_unlink;
 	f->ops.sync_directory = disk_sync_directory;
+	f->ops.free_space = disk_free_space;
 	f->ops.entropy = disk_entropy;
 	f->io->ops = &f->ops;
 	f->directory = test_directory();
@@ -223,7 +236,7 @@ static void fill(uint8_t *body, size_t size, uint64_t sequence)
 static int try_append(struct fixture *f, size_t size, uint64_t *end)
 {
 	uint8_t *body;
-	int rc = cairn_log_reserve(f->log, size, f->sequence, &body);
+	int rc = cairn_log_reserve(f->log, size, f->sequence, f->urgent, &body);
 	*end = 0;
 	if (rc < 0) {
 		assert_null(body);
@@ -398,7 +411,7 @@ static void reserved_record_may_be_given_up(void **state)
 	start_log(f, MIB, MIB);
 	uint8_t *body;
 	append(f, 10);
-	assert_int_equal(cairn_log_reserve(f->log, 5000, f->sequence, &body), 0);
+	assert_int_equal(cairn_log_reserve(f->log, 5000, f->sequence, false, &body), 0);
 	memset(body, 0xff, 5000);
 	append(f, 20);
 	assert_int_equal(parse(f, "000001.wal").writes, 2);
@@ -409,7 +422,7 @@ static void segment_is_durable_before_its_first_record(void **state)
 	struct fixture *f = *state;
 	open_log(f, 64 * KIB, 64 * KIB, false);
 	disk.diary_on = true;
-	assert_int_equal(cairn_log_start(f->log, 77), 0);
+	assert_int_equal(cairn_log_start(f->log, 77, false), 0);
 	disk.diary_on = false;
 	char expected[4096];
 	snprintf(expected, sizeof expected,
@@ -426,7 +439,7 @@ static void append_to_a_log_that_was_not_started_is_refused(void **state)
 	struct fixture *f = *state;
 	uint8_t *body;
 	open_log(f, MIB, MIB, false);
-	assert_int_equal(cairn_log_reserve(f->log, 10, 0, &body), CAIRN_INVALID);
+	assert_int_equal(cairn_log_reserve(f->log, 10, 0, false, &body), CAIRN_INVALID);
 	assert_int_equal(cairn_log_mark(f->log, 0), 0);
 	assert_int_equal(cairn_log_sync(f->log, 0), 0);
 	assert_int_equal(cairn_log_prepare(f->log), 0);
@@ -573,7 +586,7 @@ static void record_that_no_position_could_name_is_refused(void **state)
 	uint8_t *body;
 	start_log(f, 64 * KIB, 64 * KIB);
 	size_t size = ((size_t)1 << 31) - 4096 - 40;
-	assert_int_equal(cairn_log_reserve(f->log, size, 0, &body), CAIRN_TOO_LARGE);
+	assert_int_equal(cairn_log_reserve(f->log, size, 0, false, &body), CAIRN_TOO_LARGE);
 	append(f, 10);
 	check_chain(f, 1);
 }
@@ -733,7 +746,7 @@ static void segment_at_is_where_a_replay_begins(void **state)
 	assert_false(cairn_log_segment_at(f->log, 0, &number, &salt, &ordinal));
 	assert_int_equal(number, 0);
 	f->next_number = 21;
-	assert_int_equal(cairn_log_start(f->log, 0), 0);
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
 	append_until(f, 3);
 	struct parsed second = parse(f, "000022.wal");
 	uint64_t first_end = cairn_log_position(1, parse(f, "000021.wal").end);
@@ -768,7 +781,7 @@ static void dropped_log_leaves_nothing_and_starts_again(void **state)
 	assert_int_equal(cairn_log_drop(f->log), 0);
 
 	uint64_t number = f->next_number;
-	assert_int_equal(cairn_log_start(f->log, f->sequence), 0);
+	assert_int_equal(cairn_log_start(f->log, f->sequence, false), 0);
 	assert_true(append(f, 10) > old_end);
 	assert_int_equal(cairn_log_sync(f->log, old_end), 0);
 	char name[32];
@@ -881,7 +894,7 @@ static void failed_sync_is_final(void **state)
 		assert_non_null(strstr(cairn_error_text(), "open it again"));
 	}
 	assert_int_equal(disk.syncs, syncs + 1);
-	assert_int_equal(cairn_log_reserve(f->log, 10, f->sequence, &body), CAIRN_FAILED);
+	assert_int_equal(cairn_log_reserve(f->log, 10, f->sequence, false, &body), CAIRN_FAILED);
 	assert_non_null(strstr(cairn_error_text(), "fdatasync (by the test)"));
 	assert_int_equal(cairn_log_prepare(f->log), 0);
 	assert_int_equal(cairn_log_durable(f->log), durable);
@@ -940,9 +953,75 @@ static void failed_link_of_an_unmapped_segment_is_final(void **state)
 	}
 	uint64_t before = cairn_log_end(f->log);
 	disk.fail_write = true;
-	assert_int_equal(cairn_log_reserve(f->log, 50 * KIB, f->sequence, &body), CAIRN_FAILED);
+	assert_int_equal(
+	    cairn_log_reserve(f->log, 50 * KIB, f->sequence, false, &body), CAIRN_FAILED);
 	assert_int_equal(cairn_log_end(f->log), before);
 	assert_false(exists(f, "000002.wal"));
+}
+
+/* "No space", found late: until the log is dropped, because all that it held is in runs. */
+static void sync_without_space_stops_the_log_until_it_is_dropped(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t *body;
+	start_log(f, 64 * KIB, 64 * KIB);
+	uint64_t durable = append(f, 10), end;
+	assert_int_equal(cairn_log_sync(f->log, durable), 0);
+	end = append(f, 10);
+	disk.failure = -ENOSPC;
+	disk.sync_failures = 1;
+	unsigned syncs = disk.syncs;
+	for (int i = 0; i < 3; i++) {
+		cairn_error(0, "something else");
+		assert_int_equal(cairn_log_sync(f->log, end), -ENOSPC);
+		assert_non_null(strstr(cairn_error_text(), "000001.wal"));
+		assert_non_null(strstr(cairn_error_text(), "written out as a run"));
+	}
+	assert_int_equal(disk.syncs, syncs + 1);
+	assert_int_equal(cairn_log_stopped(f->log), -ENOSPC);
+	assert_int_equal(cairn_log_reserve(f->log, 10, f->sequence, true, &body), -ENOSPC);
+	assert_int_equal(cairn_log_prepare(f->log), 0);
+	assert_int_equal(cairn_log_durable(f->log), durable);
+
+	assert_int_equal(cairn_log_drop(f->log), 0);
+	assert_int_equal(cairn_log_stopped(f->log), 0);
+	assert_int_equal(cairn_log_sync(f->log, end), 0);
+	assert_int_equal(cairn_log_start(f->log, f->sequence, false), 0);
+	assert_int_equal(cairn_log_sync(f->log, append(f, 10)), 0);
+}
+
+static void sync_without_space_does_not_hide_a_worse_failure(void **state)
+{
+	struct fixture *f = *state;
+	start_log(f, 64 * KIB, 64 * KIB);
+	uint64_t end = append(f, 10);
+	disk.failure = -EDQUOT;
+	disk.sync_failures = 1;
+	assert_int_equal(cairn_log_sync(f->log, end), -EDQUOT);
+	assert_int_equal(cairn_log_drop(f->log), 0);
+	assert_int_equal(cairn_log_start(f->log, f->sequence, false), 0);
+	end = append(f, 10);
+	disk.failure = -EIO;
+	disk.sync_failures = 1;
+	assert_int_equal(cairn_log_sync(f->log, end), CAIRN_FAILED);
+	assert_int_equal(cairn_log_drop(f->log), 0);
+	assert_int_equal(cairn_log_start(f->log, f->sequence, false), CAIRN_FAILED);
+}
+
+static void unmapped_record_without_space_may_be_tried_again(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t end;
+	disk.unmapped = true;
+	start_log(f, 64 * KIB, 64 * KIB);
+	uint64_t before = append(f, 10);
+	disk.failure = -ENOSPC;
+	disk.fail_write = true;
+	assert_int_equal(try_append(f, 10, &end), -ENOSPC);
+	assert_int_equal(cairn_log_end(f->log), before);
+	disk.fail_write = false;
+	append(f, 10);
+	assert_int_equal(parse(f, "000001.wal").writes, 2);
 }
 
 /* A full disk, and others that refuse to make a segment. */
@@ -952,7 +1031,7 @@ static void full_disk_makes_segments_shorter(void **state)
 	struct fixture *f = *state;
 	open_log(f, MIB, 4 * MIB, false);
 	disk.room = 300 * KIB;
-	assert_int_equal(cairn_log_start(f->log, 0), 0);
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
 	assert_int_equal(file_size(f, "000001.wal"), 256 * KIB);
 	append_until(f, 2);
 	assert_int_equal(file_size(f, "000002.wal"), 256 * KIB);
@@ -968,11 +1047,11 @@ static void full_disk_is_no_failure_of_the_log(void **state)
 	uint64_t end;
 	open_log(f, MIB, MIB, false);
 	disk.room = 255 * KIB;
-	assert_int_equal(cairn_log_start(f->log, 0), -ENOSPC);
+	assert_int_equal(cairn_log_start(f->log, 0, false), -ENOSPC);
 	assert_false(cairn_log_started(f->log));
 	assert_int_equal(files(f), 0);
 	disk.room = UINT64_MAX;
-	assert_int_equal(cairn_log_start(f->log, 0), 0);
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
 	while (cairn_log_position_offset(cairn_log_end(f->log)) < MIB - 1100)
 		append(f, 1000);
 	disk.room = 100 * KIB;
@@ -1009,12 +1088,12 @@ static void segment_that_cannot_be_made_leaves_no_file(void **state)
 	open_log(f, 64 * KIB, 64 * KIB, false);
 	for (int i = 0; i < 3; i++) {
 		*failures[i] = true;
-		assert_int_equal(cairn_log_start(f->log, 0), -EIO);
+		assert_int_equal(cairn_log_start(f->log, 0, false), -EIO);
 		assert_non_null(strstr(cairn_error_text(), "by the test"));
 		assert_int_equal(files(f), 0);
 		*failures[i] = false;
 	}
-	assert_int_equal(cairn_log_start(f->log, 0), 0);
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
 	append_until(f, 2);
 	for (int i = 0; i < 3; i++) {
 		uint64_t end;
@@ -1037,13 +1116,13 @@ static void first_segment_that_cannot_be_synced_is_not_started(void **state)
 	for (int good = 0; good < 2; good++) {
 		disk.good_syncs = good;
 		disk.sync_failures = 1;
-		assert_int_equal(cairn_log_start(f->log, 0), -EIO);
+		assert_int_equal(cairn_log_start(f->log, 0, false), -EIO);
 		assert_non_null(strstr(cairn_error_text(), "fdatasync (by the test)"));
 		assert_false(cairn_log_started(f->log));
 		assert_int_equal(cairn_log_end(f->log), 0);
 		assert_int_equal(files(f), 0);
 	}
-	assert_int_equal(cairn_log_start(f->log, 0), 0);
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
 	append(f, 10);
 	assert_int_equal(cairn_log_sync(f->log, cairn_log_end(f->log)), 0);
 }
@@ -1074,7 +1153,7 @@ static void far_populate_takes_the_whole_segment(void **state)
 {
 	struct fixture *f = *state;
 	open_log(f, 8 * MIB, 8 * MIB, true);
-	assert_int_equal(cairn_log_start(f->log, 0), 0);
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
 	while (cairn_log_prepare(f->log) == 1)
 		;
 	assert_int_equal(disk.populated_to, 8 * MIB);
@@ -1239,6 +1318,183 @@ static void everybody_may_work_beside_the_writer(void **state)
 	assert_int_equal(files(f), 0);
 }
 
+/* The reserve. */
+
+/* A log that keeps one of 256 KiB aside, as 000001.wal. */
+static void start_log_with_reserve(struct fixture *f, uint64_t segment_min, uint64_t segment_max)
+{
+	f->reserve_size = 256 * KIB;
+	start_log(f, segment_min, segment_max);
+	assert_false(exists(f, "000001.wal"));
+	assert_true(exists(f, "000002.wal"));
+}
+
+/* Appends records of 1,000 bytes until one is refused for want of space. */
+static unsigned append_until_refused(struct fixture *f)
+{
+	unsigned records = 0;
+	uint64_t end;
+	int rc;
+	while ((rc = try_append(f, 1000, &end)) == 0)
+		records++;
+	assert_int_equal(rc, -ENOSPC);
+	assert_non_null(strstr(cairn_error_text(), f->directory));
+	assert_non_null(strstr(cairn_error_text(), "free some"));
+	return records;
+}
+
+static void prepare_all(struct fixture *f)
+{
+	while (cairn_log_prepare(f->log) == 1)
+		;
+}
+
+static void reserve_is_made_ahead_and_goes_with_the_log(void **state)
+{
+	struct fixture *f = *state;
+	start_log_with_reserve(f, MIB, MIB);
+	append(f, 200 * KIB);
+	prepare_all(f);
+	assert_int_equal(files(f), 1);
+	int wakes = f->wakes;
+	append(f, 100 * KIB);
+	assert_true(f->wakes > wakes);
+	prepare_all(f);
+	assert_int_equal(file_size(f, "000001.wal"), 256 * KIB);
+	assert_int_equal(cairn_log_reserve_bytes(f->log), 256 * KIB);
+	assert_int_equal(cairn_log_bytes(f->log), MIB + 256 * KIB);
+	assert_int_equal(cairn_log_rest(f->log), 0);
+	assert_true(exists(f, "000001.wal"));
+	assert_int_equal(cairn_log_drop(f->log), 0);
+	assert_int_equal(files(f), 0);
+
+	/* Of another log it has another number: files have theirs once. */
+	assert_int_equal(cairn_log_start(f->log, f->sequence, false), 0);
+	append(f, 600 * KIB);
+	assert_int_equal(file_size(f, "000003.wal"), 256 * KIB);
+	assert_true(exists(f, "000004.wal"));
+	cairn_log_close(f->log, false);
+	f->log = NULL;
+	assert_int_equal(files(f), 1);
+}
+
+static void without_a_reserve_half_a_segment_is_for_urgent_records(void **state)
+{
+	struct fixture *f = *state;
+	start_log_with_reserve(f, 64 * KIB, 64 * KIB);
+	disk.room = 0;
+	assert_int_equal(append_until_refused(f), 27);
+	f->urgent = true;
+	assert_true(append_until_refused(f) >= 30);
+	f->urgent = false;
+	assert_int_equal(append_until_refused(f), 0);
+	disk.room = UINT64_MAX;
+	append_until(f, 3);
+	assert_true(exists(f, "000001.wal"));
+}
+
+static void reserve_becomes_a_segment_for_urgent_records(void **state)
+{
+	struct fixture *f = *state;
+	struct stat before, after;
+	start_log_with_reserve(f, 64 * KIB, 64 * KIB);
+	append(f, 40 * KIB);
+	assert_int_equal(stat(path_of(f, "000001.wal"), &before), 0);
+	disk.room = 0;
+	append_until_refused(f);
+	assert_true(exists(f, "000001.wal"));
+	f->urgent = true;
+	unsigned records = append_until_refused(f);
+	/* An eighth of it is cut off at close: room for a manifest. */
+	assert_in_range(records, 210, 256 * 7 / 8 * KIB / 1024);
+	assert_false(exists(f, "000001.wal"));
+	assert_int_equal(cairn_log_reserve_bytes(f->log), 0);
+	f->urgent = false;
+	assert_int_equal(append_until_refused(f), 0);
+
+	/* With room again all goes on, and there is a reserve first. */
+	disk.room = UINT64_MAX;
+	append_until(f, 3);
+	assert_int_equal(file_size(f, "000001.wal"), 256 * KIB);
+	uint64_t number = f->next_number;
+	char name[32];
+	struct parsed p = {0};
+	for (uint64_t i = 3; i < number; i++) {
+		snprintf(name, sizeof name, "%06u.wal", (unsigned)i);
+		if (file_size(f, name) != 256 * KIB)
+			continue;
+		p = parse(f, name);
+		assert_int_equal(stat(path_of(f, name), &after), 0);
+	}
+	assert_int_equal(p.ordinal, 2);
+	assert_int_equal(p.previous_number, 2);
+	assert_int_equal(p.writes, records);
+	assert_int_equal(before.st_ino, after.st_ino);
+}
+
+static void urgent_record_that_the_reserve_cannot_hold_leaves_it_alone(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t end;
+	start_log_with_reserve(f, 64 * KIB, 64 * KIB);
+	append(f, 40 * KIB);
+	disk.room = 0;
+	f->urgent = true;
+	assert_int_equal(try_append(f, 230 * KIB, &end), -ENOSPC);
+	assert_true(exists(f, "000001.wal"));
+	append(f, 200 * KIB);
+	assert_false(exists(f, "000001.wal"));
+}
+
+static void lent_reserve_stays_away_until_it_is_returned(void **state)
+{
+	struct fixture *f = *state;
+	start_log_with_reserve(f, 64 * KIB, 64 * KIB);
+	assert_false(cairn_log_lend_reserve(f->log));
+	append(f, 40 * KIB);
+	assert_true(cairn_log_lend_reserve(f->log));
+	assert_false(exists(f, "000001.wal"));
+	assert_false(cairn_log_lend_reserve(f->log));
+	assert_int_equal(append_until_refused(f), 0);
+	prepare_all(f);
+	assert_false(exists(f, "000001.wal"));
+	cairn_log_return_reserve(f->log);
+	append(f, 1000);
+	assert_true(exists(f, "000001.wal"));
+}
+
+static void segment_leaves_room_for_the_run_of_what_it_holds(void **state)
+{
+	struct fixture *f = *state;
+	open_log(f, MIB, 8 * MIB, false);
+	/* A segment of a MiB, a run of nine eighths of that, and 64 KiB. */
+	disk.free = MIB + MIB / 8 * 9 + 64 * KIB - 1;
+	assert_int_equal(cairn_log_start(f->log, 0, false), 0);
+	assert_int_equal(file_size(f, "000001.wal"), 512 * KIB);
+	disk.free = 512 * KIB / 8 * 9 + 64 * KIB + 256 * KIB / 8 * 17 - 1;
+	append(f, 400 * KIB);
+	assert_int_equal(append_until_refused(f), 107);
+	disk.free++;
+	append_until(f, 2);
+	assert_int_equal(file_size(f, "000003.wal"), 256 * KIB);
+	/* What is in runs counts no more, and its file is used again. */
+	assert_int_equal(cairn_log_retire(f->log, cairn_log_end(f->log)), 0);
+	disk.free = MIB;
+	append_until(f, 3);
+}
+
+static void urgent_record_does_not_leave_room_for_a_run(void **state)
+{
+	struct fixture *f = *state;
+	open_log(f, 64 * KIB, 64 * KIB, false);
+	disk.free = 0;
+	assert_int_equal(cairn_log_start(f->log, 0, false), -ENOSPC);
+	assert_int_equal(cairn_log_start(f->log, 0, true), 0);
+	append_until_refused(f);
+	f->urgent = true;
+	append_until(f, 3);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -1272,6 +1528,9 @@ int main(void)
 	    CASE(mark_that_does_not_fit_is_said_by_the_link),
 	    CASE(failed_sync_is_final),
 	    CASE(failed_sync_fails_all_who_wait),
+	    CASE(sync_without_space_stops_the_log_until_it_is_dropped),
+	    CASE(sync_without_space_does_not_hide_a_worse_failure),
+	    CASE(unmapped_record_without_space_may_be_tried_again),
 	    CASE(failed_write_of_an_unmapped_record_is_final),
 	    CASE(failed_link_of_an_unmapped_segment_is_final),
 	    CASE(full_disk_makes_segments_shorter),
@@ -1286,6 +1545,13 @@ int main(void)
 	    CASE(spare_is_wanted_in_the_second_half),
 	    CASE(committers_share_syncs),
 	    CASE(everybody_may_work_beside_the_writer),
+	    CASE(reserve_is_made_ahead_and_goes_with_the_log),
+	    CASE(without_a_reserve_half_a_segment_is_for_urgent_records),
+	    CASE(reserve_becomes_a_segment_for_urgent_records),
+	    CASE(urgent_record_that_the_reserve_cannot_hold_leaves_it_alone),
+	    CASE(lent_reserve_stays_away_until_it_is_returned),
+	    CASE(segment_leaves_room_for_the_run_of_what_it_holds),
+	    CASE(urgent_record_does_not_leave_room_for_a_run),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

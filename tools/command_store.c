@@ -1,5 +1,6 @@
 /*
- * tools/command_store.c -- the commands on a store as a whole: verify, compact, wait, checkpoint.
+ * tools/command_store.c -- the commands on a store as a whole: verify, repair, compact, wait,
+ * checkpoint.
  */
 #include <inttypes.h>
 
@@ -35,6 +36,32 @@ static int run_verify(const struct cairn_tool_command *command, int argc, char *
 		return CAIRN_TOOL_FINE;
 	}
 	printf("%" PRIu64 " problem%s found\n", count, count == 1 ? "" : "s");
+	return CAIRN_TOOL_NEGATIVE;
+}
+
+/* ---------------------------------------------------------------- repair */
+
+static int run_repair(const struct cairn_tool_command *command, int argc, char **argv)
+{
+	char *directories[2];
+	const struct cairn_tool_option options[] = {{.name = NULL}};
+	int status = cairn_tool_parse(command, argc, argv, options, 2, 2, directories);
+	if (status != CAIRN_TOOL_GO_ON)
+		return status;
+	cairn_options store_options;
+	uint64_t count = 0;
+	cairn_tool_options_init(command, &store_options);
+	int code =
+	    cairn_repair(directories[0], directories[1], &store_options, print_finding, &count);
+	cairn_tool_progress_clear();
+	if (code < 0)
+		return cairn_tool_failed(command, NULL, code);
+	if (code == CAIRN_OK) {
+		printf("%s has everything\n", directories[1]);
+		return CAIRN_TOOL_FINE;
+	}
+	printf("%s has everything but what stands above (%" PRIu64 " finding%s)\n", directories[1],
+	    count, count == 1 ? "" : "s");
 	return CAIRN_TOOL_NEGATIVE;
 }
 
@@ -105,6 +132,15 @@ const struct cairn_tool_command cairn_tool_store_commands[] = {
 	"there\n"
 	"are any. Changes nothing, and the store may be in use.\n",
 	run_verify},
+    {"repair", "DIR OUT", "Makes a store in OUT of everything that can be proved of a damaged one.",
+	"OUT must not exist, and nothing is changed in DIR, which must not be open for writing.\n"
+	"Prints everything that is missing or in doubt, with file, offset and keys: exit status 1 "
+	"when\n"
+	"there is anything. A key whose newest record is damaged is left out. Where keys cannot be "
+	"read,\n"
+	"or a run or the manifest is lost, older values are kept and may be out of date or "
+	"deleted.\n",
+	run_repair},
     {"compact", "DIR [--run-format kv02|kv03] [--compression none|lz4]",
 	"Merges all runs into one, without deleted and overwritten records.",
 	"Meanwhile it may need as much space again as the store has.\n\n"

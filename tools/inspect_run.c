@@ -30,6 +30,7 @@ struct run {
 	uint8_t key[CAIRN_KEY_MAX];
 	uint8_t previous[CAIRN_KEY_MAX];
 	size_t previous_size;
+	uint32_t blocks_checksum; /* of those seen so far */
 };
 
 /* ---------------------------------------------------------------- header and footer */
@@ -154,15 +155,15 @@ static void read_sections(struct run *run)
 	for (unsigned i = 0; i < run->footer.extents; i++) {
 		const struct cairn_run_extent *extent = &run->footer.extent[i];
 		cairn_slice bytes = extent_bytes(run, extent);
+		/* That of the blocks is checked with them. */
 		bool checked = extent->section != CAIRN_SECTION_BLOCKS;
 		bool good =
 		    !checked || extent->checksum == cairn_checksum(bytes.data, bytes.size, 0);
-		printf("  %" PRIu32 " %-7s at %" PRIu64 ", %" PRIu64 " bytes", extent->section,
-		    section_name(extent->section), extent->offset, extent->size);
-		if (checked)
-			printf(", checksum 0x%08" PRIx32 " %s", extent->checksum,
-			    cairn_inspect_verdict(good));
-		putchar('\n');
+		printf("  %" PRIu32 " %-7s at %" PRIu64 ", %" PRIu64 " bytes, checksum 0x%08" PRIx32
+		       "%s%s\n",
+		    extent->section, section_name(extent->section), extent->offset, extent->size,
+		    extent->checksum, checked ? " " : "",
+		    checked ? cairn_inspect_verdict(good) : "");
 		if (!good)
 			cairn_inspect_problem(run->inspection, extent->offset,
 			    "section %" PRIu32 " fails its checksum", extent->section);
@@ -288,6 +289,7 @@ static uint64_t inspect_block(struct run *run, uint64_t offset, uint64_t end)
 		    inspection, offset, "the keys or the padding of the block here are damaged");
 		return 0;
 	}
+	run->blocks_checksum = cairn_checksum(block.data, block.size, run->blocks_checksum);
 	for (unsigned i = 0; i < block.count; i++)
 		inspect_record(run, &block, i);
 	return block.size;
@@ -352,6 +354,16 @@ static void check_totals(struct run *run)
 	}
 }
 
+static void check_blocks(struct run *run)
+{
+	const struct cairn_run_extent *extent =
+	    cairn_run_footer_extent(&run->footer, CAIRN_SECTION_BLOCKS);
+	/* With a problem in a block it is wrong anyway. */
+	if (run->inspection->problems == 0 && run->blocks_checksum != extent->checksum)
+		cairn_inspect_problem(run->inspection, extent->offset,
+		    "the blocks are not those that the footer means");
+}
+
 int cairn_inspect_run(struct cairn_inspection *inspection)
 {
 	struct run *run = calloc(1, sizeof *run);
@@ -366,8 +378,10 @@ int cairn_inspect_run(struct cairn_inspection *inspection)
 			read_seek(run);
 		}
 		read_blocks(run);
-		if (run->has_footer && run->whole)
+		if (run->has_footer && run->whole) {
 			check_totals(run);
+			check_blocks(run);
+		}
 	}
 	free(run);
 	return 0;

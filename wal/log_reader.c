@@ -158,7 +158,7 @@ static int read_record(struct reader *reader, uint64_t offset, struct cairn_log_
 {
 	struct cairn_log_place place = place_of(reader->open, offset);
 	uint64_t left = most(reader->window.file_size, offset) - offset, there;
-	const uint8_t *bytes;
+	const uint8_t *bytes = NULL;
 	if (left < CAIRN_LOG_RECORD_HEADER)
 		return 0;
 	int rc = show(reader, offset, CAIRN_LOG_RECORD_HEADER, &bytes, &there);
@@ -631,7 +631,7 @@ static int replay_segment(struct reader *reader, const struct segment *segment, 
 }
 
 /* Where reading begins. The sequences of a segment are told from its LINK, also when that was read
- * before. */
+ * before; when it is gone that is the record that is missing. */
 static int enter_first(struct reader *reader, uint64_t *offset)
 {
 	const struct cairn_log_start *start = &reader->replay->start;
@@ -641,10 +641,11 @@ static int enter_first(struct reader *reader, uint64_t *offset)
 		return cairn_error_at(CAIRN_CORRUPT, reader->replay->directory, CAIRN_NO_OFFSET,
 		    "the manifest's log position lies outside the segment that it names; "
 		    "restore the store from a copy or repair it");
+	if (!first->linked)
+		return 0;
 	if (cairn_log_position_ordinal(start->position) == start->ordinal)
 		*offset = most(*offset, cairn_log_position_offset(start->position));
-	if (first->linked)
-		reader->base = first->link.base;
+	reader->base = first->link.base;
 	return 0;
 }
 
@@ -670,6 +671,14 @@ static int replay_chain(struct reader *reader)
 	return rc;
 }
 
+static void report_unnamed(const struct reader *reader)
+{
+	const struct cairn_log_replay *replay = reader->replay;
+	for (size_t i = 0; i < reader->count; i++)
+		if (reader->segments[i].membership == ELSEWHERE)
+			replay->unnamed(replay->context, reader->segments[i].header.number);
+}
+
 static int read_log(struct reader *reader)
 {
 	int rc = load_segments(reader);
@@ -684,6 +693,8 @@ static int read_log(struct reader *reader)
 	}
 	if (rc == 0)
 		rc = replay_chain(reader);
+	if (rc == 0 && reader->replay->unnamed)
+		report_unnamed(reader);
 	return rc;
 }
 

@@ -47,6 +47,9 @@ struct cairn_log_replay {
 	int (*apply)(void *context, uint64_t first_sequence, uint32_t count, cairn_slice body);
 	/* Progress: bytes read of bytes there are. May be NULL. */
 	void (*progress)(void *context, uint64_t done, uint64_t total);
+	/* Called behind a replay that succeeded, for each segment of a log that no manifest ever
+	 * named: what an interrupted recovery left of its fresh one. May be NULL. */
+	void (*unnamed)(void *context, uint64_t number);
 	void *context;
 };
 

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "format/error.h"
@@ -22,11 +21,6 @@ static int out_of_memory(const char *directory)
 	    "no memory for a log segment; free some and try again");
 }
 
-static bool no_space(int rc)
-{
-	return rc == -ENOSPC || rc == -EDQUOT;
-}
-
 /* Blocks for the whole segment, or for half of it, or half of that. */
 static int allocate_what_fits(
     struct cairn_file *file, const struct cairn_segment_plan *plan, uint64_t *size)
@@ -37,7 +31,7 @@ static int allocate_what_fits(
 		int rc = ops->allocate(file, wanted);
 		if (rc == 0)
 			*size = wanted;
-		if (!no_space(rc) || wanted <= plan->size_least)
+		if (!cairn_no_space(rc) || wanted <= plan->size_least)
 			return rc;
 		wanted = cairn_round_up(wanted / 2, SIZE_UNIT);
 		if (wanted < plan->size_least)
@@ -142,14 +136,6 @@ static int open_segment(const struct cairn_segment_plan *plan, const char *path,
 	return 0;
 }
 
-/* `code` and its message are what the caller learns, whatever comes of the removal. */
-static int remove_remains(struct cairn_io *io, const char *path, int code)
-{
-	char text[CAIRN_ERROR_TEXT_MAX];
-	snprintf(text, sizeof text, "%s", cairn_error_text());
-	return io->ops->unlink(io, path) < 0 ? cairn_error(code, "%s", text) : code;
-}
-
 /* Makes the file under its temporary name and gives it the final one, durably. */
 static int make_file(
     const struct cairn_segment_plan *plan, const char *temporary, const char *path, uint64_t *size)
@@ -161,9 +147,9 @@ static int make_file(
 	if (rc == 0)
 		rc = io->ops->rename(io, temporary, path);
 	if (rc < 0)
-		return remove_remains(io, temporary, rc);
+		return cairn_io_remove_remains(io, temporary, rc);
 	rc = io->ops->sync_directory(io, plan->directory);
-	return rc < 0 ? remove_remains(io, path, rc) : 0;
+	return rc < 0 ? cairn_io_remove_remains(io, path, rc) : 0;
 }
 
 int cairn_segment_create(const struct cairn_segment_plan *plan, struct cairn_segment **segment)
@@ -185,10 +171,27 @@ int cairn_segment_create(const struct cairn_segment_plan *plan, struct cairn_seg
 	if (rc == 0) {
 		rc = open_segment(&salted, path, size, segment);
 		if (rc < 0)
-			remove_remains(plan->io, path, rc);
+			cairn_io_remove_remains(plan->io, path, rc);
 	}
 	free(path);
 	free(temporary);
+	return rc;
+}
+
+int cairn_segment_set_aside(
+    struct cairn_io *io, const char *directory, uint64_t number, uint64_t size)
+{
+	char *path = cairn_filename(directory, CAIRN_FILE_LOG, number);
+	struct cairn_file *file = NULL;
+	int rc =
+	    path ? io->ops->open(io, path, CAIRN_OPEN_CREATE, &file) : out_of_memory(directory);
+	if (rc == 0) {
+		rc = io->ops->allocate(file, size);
+		io->ops->close(file);
+		if (rc < 0)
+			cairn_io_remove_remains(io, path, rc);
+	}
+	free(path);
 	return rc;
 }
 

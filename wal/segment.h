@@ -2,7 +2,9 @@
  * wal/segment.h -- one file of the log: how it comes to be, what stands at its start, how it goes.
  *
  * Invariants.
- * (1) A file is called NNNNNN.wal only when its header and all its blocks are durable.
+ * (1) A file is called NNNNNN.wal only when its header and all its blocks are durable. One that was
+ *     set aside is the exception: it has blocks and nothing in them, and a number below the log's,
+ *     where no reader looks.
  * (2) A file that had another life is taken over only when nobody else holds a link to it.
  * (3) A failed creation leaves no file behind, as far as the disk lets it.
  *
@@ -51,6 +53,13 @@ struct cairn_segment_plan {
  * `size_least` did not fit either.
  */
 int cairn_segment_create(const struct cairn_segment_plan *plan, struct cairn_segment **segment);
+
+/*
+ * Makes a file with blocks for `size` bytes, called NUMBER.wal, to be taken over later. It need not
+ * survive a crash: nothing is synced.
+ */
+int cairn_segment_set_aside(
+    struct cairn_io *io, const char *directory, uint64_t number, uint64_t size);
 
 /* Closes and frees; the file stays. NULL is fine. */
 void cairn_segment_close(struct cairn_segment *segment);
