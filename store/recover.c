@@ -186,6 +186,7 @@ static int keep_rest(struct recovery *recovery, uint64_t *position)
 struct litter {
 	struct cairn *db;
 	const struct cairn_version *version;
+	uint64_t fresh; /* files from this number on were made by this recovery */
 };
 
 static bool in_version(const struct cairn_version *version, uint64_t number)
@@ -200,7 +201,6 @@ static bool in_version(const struct cairn_version *version, uint64_t number)
 static int remove_litter(void *context, const char *name)
 {
 	const struct litter *litter = context;
-	const struct cairn_manifest *manifest = &litter->db->manifest;
 	uint64_t number;
 	bool dead = false;
 	enum cairn_file_kind kind = cairn_filename_parse(name, &number);
@@ -213,8 +213,9 @@ static int remove_litter(void *context, const char *name)
 		dead = !in_version(litter->version, number);
 		break;
 	case CAIRN_FILE_LOG:
-		/* Those of the fresh log have the highest numbers there are. */
-		dead = manifest->log_number == 0 || number < manifest->log_number;
+		/* The fresh log is the writer's, also where the manifest names its second segment
+		 * because the first had no room for the first record. */
+		dead = number < litter->fresh;
 		break;
 	case CAIRN_FILE_FOREIGN:
 	case CAIRN_FILE_LOCK:
@@ -227,9 +228,9 @@ static int remove_litter(void *context, const char *name)
 	return 0;
 }
 
-static int sweep(struct cairn *db)
+static int sweep(struct cairn *db, uint64_t fresh)
 {
-	struct litter litter = {db, cairn_current_version(db)};
+	struct litter litter = {db, cairn_current_version(db), fresh};
 	int rc = db->io->ops->list(db->io, db->directory, remove_litter, &litter);
 	cairn_version_unref((struct cairn_version *)(uintptr_t)litter.version);
 	return rc;
@@ -272,6 +273,7 @@ int cairn_recover(struct cairn *db)
 		cairn_log_line(db,
 		    "recovery: %llu bytes of a write that was under way at the crash are left out",
 		    (unsigned long long)summary.torn_bytes);
+	uint64_t fresh = atomic_load(&db->next_number);
 	db->recovering = true;
 	rc = keep_rest(&recovery, &position);
 	db->recovering = false;
@@ -281,7 +283,7 @@ int cairn_recover(struct cairn *db)
 	rc = cairn_publish_recovered(db, position);
 	pthread_mutex_unlock(&db->publish_lock);
 	if (!rc)
-		rc = sweep(db);
+		rc = sweep(db, fresh);
 	if (!rc && summary.records)
 		rc = catch_up(db);
 	return rc;
