@@ -12,4 +12,11 @@ struct cairn_identity {
 	uint64_t hash_seed; /* of key hashes and record checksums (format/checksum.h) */
 };
 
+static inline bool cairn_identity_equal(
+    const struct cairn_identity *a, const struct cairn_identity *b)
+{
+	return memcmp(a->store_id, b->store_id, sizeof a->store_id) == 0 &&
+	       a->hash_seed == b->hash_seed;
+}
+
 #endif

@@ -138,6 +138,9 @@ struct cairn_io_ops {
 	 */
 	int (*lock)(struct cairn_io *io, const char *path, struct cairn_lock **lock);
 	void (*unlock)(struct cairn_lock *lock);
+	/* CAIRN_LOCKED, as from `lock`, when somebody holds it, 0 when nobody does; -ENOENT without
+	 * such a file. Changes nothing. */
+	int (*probe_lock)(struct cairn_io *io, const char *path);
 	/* In a forked child: lets go of the child's share without unlocking for the parent. */
 	void (*abandon_lock)(struct cairn_lock *lock);
 

@@ -363,19 +363,20 @@ CAIRN_API int cairn_verify(const char *path, const cairn_options *options,
 
 /*
  * Makes a store in the new directory `out_path` of everything that can be proved of the one at
- * `path`, in which nothing is changed and which nobody may have open for writing (CAIRN_CONFLICT
- * when that is seen). 0: it is all there. CAIRN_PARTIAL: the new store was made, and `report` (may
- * be NULL) was called for everything that is missing or in doubt; it stops the work by returning
- * non-zero, which is then returned.
+ * `path`, in which nothing is changed and which nobody may have open for writing (CAIRN_LOCKED, or
+ * CAIRN_CONFLICT when it was changed meanwhile). 0: it is all there. CAIRN_PARTIAL: the new store
+ * was made, and `report` (may be NULL) was called for everything that is missing or in doubt; it
+ * stops the work by returning non-zero, which is then returned.
  *
  * What is proved: records whose checksums are right, and of the log what stands before the first
  * damage. A key whose newest record cannot be proved is left out, older values of it included.
  * Where not even keys can be read, older values in that range are kept and reported: they may be
  * out of date or deleted. The same goes for all keys when a whole run or the manifest is lost.
  *
- * -EEXIST when `out_path` is there, CAIRN_CORRUPT when nothing can be recognised; after a failure
- * what was made is removed. `options` may be NULL; io_backend, memory limits, callbacks and the
- * stored choices are looked at (0 keeps those of the source).
+ * -EEXIST when `out_path` is there, CAIRN_CORRUPT when nothing can be recognised, CAIRN_UNSUPPORTED
+ * when the manifest is of a newer version; after a failure what was made is removed. `options` may
+ * be NULL; io_backend, memory limits, callbacks and the stored choices are looked at (0 keeps those
+ * of the source).
  */
 CAIRN_API int cairn_repair(const char *path, const char *out_path, const cairn_options *options,
     int (*report)(void *context, const cairn_finding *finding), void *context);

@@ -573,6 +573,12 @@ static int refused_by_owner(const char *path, int descriptor)
 	    CAIRN_LOCKED, path, CAIRN_NO_OFFSET, "locked by pid %ld; close it there first", pid);
 }
 
+static int refused_by_self(const char *path)
+{
+	return cairn_error_at(CAIRN_LOCKED, path, CAIRN_NO_OFFSET,
+	    "locked by pid %ld (this process); close it there first", (long)getpid());
+}
+
 /* Fills in `lock`, whose descriptor is open, and takes it. The caller holds the table's mutex. */
 static int take_lock(struct posix_lock *lock, const char *path)
 {
@@ -580,8 +586,7 @@ static int take_lock(struct posix_lock *lock, const char *path)
 	if (fstat(lock->descriptor, &found))
 		return call_failed(path, "fstat");
 	if (find_lock(found.st_dev, found.st_ino))
-		return cairn_error_at(CAIRN_LOCKED, path, CAIRN_NO_OFFSET,
-		    "locked by pid %ld (this process); close it there first", (long)getpid());
+		return refused_by_self(path);
 	if (set_lock(lock->descriptor, F_WRLCK)) {
 		if (errno == EAGAIN || errno == EACCES)
 			return refused_by_owner(path, lock->descriptor);
@@ -632,6 +637,33 @@ static void posix_unlock(struct cairn_lock *lock)
 	close(held->descriptor);
 	pthread_mutex_unlock(&lock_table.mutex);
 	free(held);
+}
+
+/* As take_lock, but nothing is taken. */
+static int check_lock(int descriptor, const char *path)
+{
+	struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	struct stat found;
+	if (fstat(descriptor, &found))
+		return call_failed(path, "fstat");
+	if (find_lock(found.st_dev, found.st_ino))
+		return refused_by_self(path);
+	if (fcntl(descriptor, F_OFD_GETLK, &whole_file))
+		return call_failed(path, "fcntl(F_OFD_GETLK)");
+	return whole_file.l_type == F_UNLCK ? 0 : refused_by_owner(path, descriptor);
+}
+
+static int posix_probe_lock(struct cairn_io *io, const char *path)
+{
+	(void)io;
+	pthread_once(&fork_handlers, register_fork_handlers);
+	pthread_mutex_lock(&lock_table.mutex);
+	int descriptor = open_retrying(path, O_RDONLY);
+	int result = descriptor < 0 ? call_failed(path, "open") : check_lock(descriptor, path);
+	if (descriptor >= 0)
+		close(descriptor);
+	pthread_mutex_unlock(&lock_table.mutex);
+	return result;
 }
 
 /* after_fork_in_child has done it, or will before fork returns. The memory stays: after a fork of a
@@ -774,6 +806,7 @@ const struct cairn_io_ops cairn_io_posix_ops = {
     .free_space = posix_free_space,
     .lock = posix_lock,
     .unlock = posix_unlock,
+    .probe_lock = posix_probe_lock,
     .abandon_lock = posix_abandon_lock,
     .now = posix_now,
     .entropy = posix_entropy,

@@ -29,9 +29,17 @@
 #define BATCH_BYTES    (256u << 10)
 #define PROGRESS_BYTES (4u << 20)
 
+enum soundness {
+	NOT_KNOWN,
+	SOUND,
+	DAMAGED,
+};
+
 struct source {
 	uint64_t number;
 	struct cairn_run_salvage *run;
+	uint64_t age; /* the last sequence in it: as its footer says, or at least */
+	enum soundness soundness;
 	bool dropped; /* of another store, or merged into another run */
 };
 
@@ -96,7 +104,7 @@ static int load_manifest(struct repair *repair)
 {
 	int rc = cairn_manifest_load(repair->io, repair->path, &repair->manifest);
 	repair->has_manifest = repair->identified = rc == 0;
-	if (rc == 0 || rc == -ENOMEM)
+	if (rc != -ENOENT && rc != -EIO && rc != CAIRN_CORRUPT)
 		return rc;
 	find_failure(repair, repair->path, rc,
 	    "which runs and which log are the store's is told from the files themselves; keys "
@@ -129,30 +137,64 @@ static int load_old_manifest(struct repair *repair)
 	return rc == -ENOMEM ? rc : 0;
 }
 
-static int add_source(struct repair *repair, uint64_t number)
+static int grow_sources(struct repair *repair)
 {
-	if (repair->count == repair->capacity) {
-		size_t capacity = repair->capacity ? 2 * repair->capacity : 16;
-		struct source *grown = realloc(repair->sources, capacity * sizeof *grown);
-		if (!grown)
-			return no_memory();
-		repair->sources = grown;
-		repair->capacity = capacity;
-	}
-	char *path = cairn_filename(repair->path, CAIRN_FILE_RUN, number);
-	if (!path)
+	if (repair->count < repair->capacity)
+		return 0;
+	size_t capacity = repair->capacity ? 2 * repair->capacity : 16;
+	struct source *grown = realloc(repair->sources, capacity * sizeof *grown);
+	if (!grown)
 		return no_memory();
-	struct source *source = &repair->sources[repair->count];
-	*source = (struct source){.number = number};
-	int rc = cairn_run_salvage_open(repair->io, path, &source->run);
-	if (rc == 0)
-		repair->count++;
-	else if (rc != -ENOMEM)
+	repair->sources = grown;
+	repair->capacity = capacity;
+	return 0;
+}
+
+/* Whether another run lies there than the manifest names. Damage is another matter. */
+static bool is_other_run(const struct repair *repair, const struct cairn_run_salvage *run,
+    const struct cairn_manifest_file *file)
+{
+	const struct cairn_run_header *header = cairn_run_salvage_header(run);
+	const struct cairn_run_footer *footer = cairn_run_salvage_footer(run);
+	const struct cairn_identity *ours = &repair->manifest.identity;
+	return (header && (header->number != file->number ||
+			      !cairn_identity_equal(&header->identity, ours))) ||
+	       (footer && footer->checksum != file->footer_checksum);
+}
+
+/* `named` is what the manifest says of the file; NULL without one. */
+static int open_source(struct repair *repair, const char *path, uint64_t number,
+    const struct cairn_manifest_file *named)
+{
+	struct source source = {.number = number};
+	int rc = cairn_run_salvage_open(repair->io, path, &source.run);
+	if (rc == -ENOENT || rc == -EIO) {
 		find_failure(repair, path, rc,
 		    "all that the run held is lost; values from older runs may be out of date or "
 		    "deleted");
+		return 0;
+	}
+	if (!rc && named && is_other_run(repair, source.run, named)) {
+		find(repair, path, 0, CAIRN_CORRUPT,
+		    "this is not the run that the MANIFEST names; all that the right one held is "
+		    "lost, and values from older runs may be out of date or deleted");
+		cairn_run_salvage_close(source.run);
+		return 0;
+	}
+	if (!rc)
+		repair->sources[repair->count++] = source;
+	return rc;
+}
+
+static int add_source(
+    struct repair *repair, uint64_t number, const struct cairn_manifest_file *named)
+{
+	char *path = cairn_filename(repair->path, CAIRN_FILE_RUN, number);
+	int rc = path ? grow_sources(repair) : no_memory();
+	if (!rc)
+		rc = open_source(repair, path, number, named);
 	free(path);
-	return rc == -ENOMEM ? rc : 0;
+	return rc;
 }
 
 /* The runs that the manifest names. */
@@ -160,9 +202,11 @@ static int add_named(struct repair *repair)
 {
 	const struct cairn_manifest *manifest = &repair->manifest;
 	int rc = 0;
-	for (size_t i = 0; !rc && i < manifest->run_count; i++)
-		for (size_t k = 0; !rc && k < manifest->runs[i].file_count; k++)
-			rc = add_source(repair, manifest->runs[i].files[k].number);
+	for (size_t i = 0; !rc && i < manifest->run_count; i++) {
+		const struct cairn_manifest_run *run = &manifest->runs[i];
+		for (size_t k = 0; !rc && k < run->file_count; k++)
+			rc = add_source(repair, run->files[k].number, &run->files[k]);
+	}
 	repair->flushed = manifest->flushed_sequence;
 	return rc;
 }
@@ -170,8 +214,9 @@ static int add_named(struct repair *repair)
 static int add_listed(void *context, const char *name)
 {
 	uint64_t number;
-	return cairn_filename_parse(name, &number) == CAIRN_FILE_RUN ? add_source(context, number)
-								     : 0;
+	return cairn_filename_parse(name, &number) == CAIRN_FILE_RUN
+		   ? add_source(context, number, NULL)
+		   : 0;
 }
 
 static const struct cairn_run_footer *footer_of(const struct source *source)
@@ -179,43 +224,91 @@ static const struct cairn_run_footer *footer_of(const struct source *source)
 	return cairn_run_salvage_footer(source->run);
 }
 
-/* Newest first: by age where it is known, else by number. */
+/* Without a footer a run is taken for as old as the files that were there before it. */
+static void set_ages(struct repair *repair)
+{
+	for (size_t i = 0; i < repair->count; i++) {
+		struct source *source = &repair->sources[i];
+		const struct cairn_run_footer *own = footer_of(source);
+		for (size_t k = 0; k < repair->count && !own; k++) {
+			const struct source *other = &repair->sources[k];
+			const struct cairn_run_footer *footer = footer_of(other);
+			if (footer && other->number < source->number &&
+			    footer->sequence_high > source->age)
+				source->age = footer->sequence_high;
+		}
+		source->age = own ? own->sequence_high : source->age;
+	}
+}
+
 static int compare_sources(const void *a, const void *b)
 {
 	const struct source *x = a, *y = b;
-	const struct cairn_run_footer *of_x = footer_of(x), *of_y = footer_of(y);
-	if (of_x && of_y && of_x->sequence_high != of_y->sequence_high)
-		return of_x->sequence_high > of_y->sequence_high ? -1 : 1;
+	if (x->age != y->age)
+		return x->age > y->age ? -1 : 1;
 	return x->number > y->number ? -1 : x->number < y->number;
 }
 
-/* Whether `other` was made of `source`, among others, and nothing is wrong with it. */
-static int replaces(struct repair *repair, const struct source *other, const struct source *source)
+/* Whether all of it can be read, as a run of this store. */
+static int find_soundness(struct repair *repair, struct source *source)
 {
-	const struct cairn_run_footer *new = footer_of(other), *old = footer_of(source);
 	struct cairn_run_reader *run;
-	if (other == source || other->dropped || !new || !old ||
-	    new->sequence_low > old->sequence_low || new->sequence_high < old->sequence_high ||
-	    other->number < source->number)
+	if (source->soundness != NOT_KNOWN)
 		return 0;
-	int rc = cairn_run_open(repair->io, cairn_run_salvage_path(other->run), NULL, &run);
+	int rc = cairn_run_open(repair->io, cairn_run_salvage_path(source->run), NULL, &run);
 	if (!rc) {
 		rc = cairn_run_verify(run, NULL, NULL);
 		cairn_run_close(run);
 	}
-	return rc == -ENOMEM ? rc : rc == 0;
+	source->soundness = rc ? DAMAGED : SOUND;
+	return rc == -ENOMEM ? rc : 0;
 }
 
+/* Whether `other` was made of `source`, among others, as far as their ages tell. */
+static bool covers(const struct source *other, const struct source *source)
+{
+	const struct cairn_run_footer *new = footer_of(other), *old = footer_of(source);
+	return other != source && !other->dropped &&
+	       new &&old &&new->sequence_low <= old->sequence_low &&new->sequence_high >=
+		   old->sequence_high &&
+	       other->number > source->number;
+}
+
+/* Drops what was merged into runs that are sound: it may hold what was deleted since. */
 static int drop_replaced(struct repair *repair)
 {
-	for (size_t i = 0; i < repair->count; i++)
-		for (size_t k = 0; k < repair->count && !repair->sources[i].dropped; k++) {
-			int rc = replaces(repair, &repair->sources[k], &repair->sources[i]);
-			if (rc < 0)
-				return rc;
-			repair->sources[i].dropped = rc > 0;
+	int rc = 0;
+	for (size_t i = 0; i < repair->count; i++) {
+		struct source *source = &repair->sources[i];
+		for (size_t k = 0; !rc && k < repair->count && !source->dropped; k++) {
+			struct source *other = &repair->sources[k];
+			if (!covers(other, source))
+				continue;
+			rc = find_soundness(repair, other);
+			source->dropped = other->soundness == SOUND;
 		}
-	return 0;
+	}
+	return rc;
+}
+
+/* Every operation went into one run: of two that both claim it neither is known to be right. */
+static void find_overlaps(struct repair *repair)
+{
+	const struct source *newer = NULL;
+	for (size_t i = 0; i < repair->count; i++) {
+		const struct source *source = &repair->sources[i];
+		if (source->dropped || !footer_of(source))
+			continue;
+		if (newer && footer_of(newer)->sequence_low <= source->age)
+			find(repair, cairn_run_salvage_path(newer->run),
+			    cairn_run_salvage_size(newer->run) - CAIRN_RUN_FOOTER_SIZE,
+			    CAIRN_CORRUPT,
+			    "the operations that went into this run and into %06" PRIu64
+			    ".kv overlap; where both have a key, its value may be out of date or "
+			    "deleted",
+			    source->number);
+		newer = source;
+	}
 }
 
 /* The runs of the directory, put in order by what they say of themselves. */
@@ -224,6 +317,7 @@ static int add_found(struct repair *repair)
 	int rc = repair->io->ops->list(repair->io, repair->path, add_listed, repair);
 	if (rc)
 		return rc;
+	set_ages(repair);
 	if (repair->count)
 		qsort(repair->sources, repair->count, sizeof *repair->sources, compare_sources);
 	return 0;
@@ -244,21 +338,40 @@ static int use_ages(struct repair *repair)
 			find(repair, cairn_run_salvage_path(source->run),
 			    cairn_run_salvage_size(source->run), CAIRN_CORRUPT,
 			    "how old the run is cannot be told; it is taken for as old as its "
-			    "number says");
+			    "number says, and values of its keys may be out of date or deleted");
 	}
-	return drop_replaced(repair);
+	int rc = drop_replaced(repair);
+	if (!rc)
+		find_overlaps(repair);
+	return rc;
 }
 
-/* Without any manifest the store is the one that the newest file with a whole header says. */
-static void identify(struct repair *repair)
+/* How many runs are of the same store. */
+static size_t count_kin(const struct repair *repair, const struct cairn_identity *identity)
 {
-	for (size_t i = 0; i < repair->count && !repair->identified; i++) {
+	size_t count = 0;
+	for (size_t i = 0; i < repair->count; i++) {
 		const struct cairn_run_header *header =
 		    cairn_run_salvage_header(repair->sources[i].run);
-		repair->identified = header != NULL;
-		if (header)
-			repair->manifest.identity = header->identity;
+		count += header && cairn_identity_equal(&header->identity, identity);
 	}
+	return count;
+}
+
+/* Without any manifest the store is the one that most runs are of, or else the newest. */
+static void identify(struct repair *repair)
+{
+	size_t most = 0;
+	for (size_t i = 0; i < repair->count; i++) {
+		const struct cairn_run_header *header =
+		    cairn_run_salvage_header(repair->sources[i].run);
+		size_t kin = header ? count_kin(repair, &header->identity) : 0;
+		if (kin > most) {
+			repair->manifest.identity = header->identity;
+			most = kin;
+		}
+	}
+	repair->identified = most > 0;
 }
 
 /* A log without runs. */
@@ -290,18 +403,12 @@ static int identify_by_log(void *context, const char *name)
 	return rc == -ENOMEM ? rc : 0;
 }
 
-static bool same_store(const struct cairn_identity *a, const struct cairn_identity *b)
-{
-	return memcmp(a->store_id, b->store_id, sizeof a->store_id) == 0 &&
-	       a->hash_seed == b->hash_seed;
-}
-
 static void drop_foreign(struct repair *repair)
 {
 	for (size_t i = 0; i < repair->count; i++) {
 		struct source *source = &repair->sources[i];
 		const struct cairn_run_header *header = cairn_run_salvage_header(source->run);
-		if (!header || same_store(&header->identity, &repair->manifest.identity))
+		if (!header || cairn_identity_equal(&header->identity, &repair->manifest.identity))
 			continue;
 		source->dropped = true;
 		find(repair, cairn_run_salvage_path(source->run), 0, CAIRN_CORRUPT,
@@ -316,7 +423,7 @@ static int survey(struct repair *repair)
 		rc = load_old_manifest(repair);
 	if (!rc)
 		rc = repair->has_manifest ? add_named(repair) : add_found(repair);
-	if (!rc)
+	if (!rc && !repair->identified)
 		identify(repair);
 	if (!rc && !repair->identified)
 		rc = repair->io->ops->list(repair->io, repair->path, identify_by_log, repair);
@@ -327,8 +434,10 @@ static int survey(struct repair *repair)
 		    "%s: neither a manifest nor a run nor a log can be recognised; there is "
 		    "nothing to repair",
 		    repair->path);
+	if (repair->has_manifest)
+		return 0;
 	drop_foreign(repair);
-	return repair->has_manifest ? 0 : use_ages(repair);
+	return use_ages(repair);
 }
 
 /* ---------------------------------------------------------------- the new store */
@@ -346,12 +455,7 @@ static int open_out(struct repair *repair)
 		options.compression = (int)manifest->compression;
 	if (!options.point_index)
 		options.point_index = (int)manifest->point_index;
-	int rc = repair->io->ops->make_directory(repair->io, repair->out_path);
-	if (rc == -EEXIST)
-		return cairn_error(
-		    rc, "%s: it exists; a repair needs a new directory", repair->out_path);
-	if (!rc)
-		rc = cairn_open_with(repair->io, repair->out_path, &options, &repair->out);
+	int rc = cairn_open_with(repair->io, repair->out_path, &options, &repair->out);
 	if (!rc && !(repair->batch = cairn_batch_new()))
 		rc = no_memory();
 	return rc;
@@ -514,9 +618,11 @@ static void release(struct repair *repair)
 
 static int repair_into(struct repair *repair)
 {
-	int rc = open_out(repair);
-	if (rc == -EEXIST)
-		return rc;
+	int rc = survey(repair);
+	if (!rc)
+		rc = repair->stopped;
+	if (!rc)
+		rc = open_out(repair);
 	if (!rc)
 		rc = merge_runs(repair);
 	if (!rc)
@@ -532,7 +638,51 @@ static int repair_into(struct repair *repair)
 		if (rc < 0)
 			cairn_error(rc, "%s", text);
 	}
-	return rc ? cairn_remove_new_store(repair->io, repair->out_path, rc) : 0;
+	return rc;
+}
+
+static int ignore_name(void *context, const char *name)
+{
+	(void)context;
+	(void)name;
+	return 0;
+}
+
+/* The directory is there, and no writer at work. One that comes later changes the manifest, which
+ * is seen at the end: without touching anything that is all that can be done. */
+static int check_source(struct repair *repair)
+{
+	const struct cairn_io_ops *ops = repair->io->ops;
+	int rc = ops->list(repair->io, repair->path, ignore_name, NULL);
+	if (rc)
+		return rc;
+	char *path = cairn_filename(repair->path, CAIRN_FILE_LOCK, 0);
+	rc = path ? ops->probe_lock(repair->io, path) : no_memory();
+	free(path);
+	return rc == CAIRN_LOCKED || rc == -ENOMEM ? rc : 0;
+}
+
+static int refuse_change(struct repair *repair)
+{
+	struct cairn_manifest now;
+	if (!repair->has_manifest)
+		return 0;
+	bool same = cairn_manifest_load(repair->io, repair->path, &now) == 0 &&
+		    now.generation == repair->manifest.generation;
+	cairn_manifest_release(&now);
+	if (same)
+		return 0;
+	return cairn_error(CAIRN_CONFLICT,
+	    "%s was changed while it was read; close it elsewhere and try again", repair->path);
+}
+
+static int make_out(struct repair *repair)
+{
+	int rc = repair->io->ops->make_directory(repair->io, repair->out_path);
+	if (rc == -EEXIST)
+		return cairn_error(
+		    rc, "%s: it exists; a repair needs a new directory", repair->out_path);
+	return rc ? cairn_error_system(rc, repair->out_path, "mkdir") : 0;
 }
 
 int cairn_repair_with(struct cairn_io *io, const char *path, const char *out_path,
@@ -545,22 +695,16 @@ int cairn_repair_with(struct cairn_io *io, const char *path, const char *out_pat
 	    .options = options,
 	    .report = report,
 	    .context = context};
-	struct cairn_manifest now;
-	int rc = survey(&repair);
+	int rc = check_source(&repair);
 	if (!rc)
-		rc = repair_into(&repair);
-	/* Nobody may have written meanwhile. */
-	if (!rc && repair.has_manifest) {
-		bool same = cairn_manifest_load(io, path, &now) == 0 &&
-			    now.generation == repair.manifest.generation;
-		cairn_manifest_release(&now);
-		if (!same) {
-			rc = cairn_error(CAIRN_CONFLICT,
-			    "%s was changed while it was read; close it elsewhere and try again",
-			    path);
-			rc = cairn_remove_new_store(io, out_path, rc);
-		}
-	}
+		rc = make_out(&repair);
+	if (rc)
+		return rc;
+	rc = repair_into(&repair);
+	if (!rc)
+		rc = refuse_change(&repair);
+	if (rc)
+		rc = cairn_remove_new_store(io, out_path, rc);
 	uint64_t findings = repair.findings;
 	release(&repair);
 	return rc ? rc : findings ? CAIRN_PARTIAL : 0;

@@ -449,7 +449,7 @@ static void merge_without_room_backs_off_and_is_told_and_leaves_nothing(void **s
 
 /* ---------------------------------------------------------------- no space, late */
 
-/* The next `count` syncs find that there is no room after all, and the kernel drops the pages. */
+/* The next sync, or all, finds that there is no room after all, and the kernel drops the pages. */
 static void fail_syncs(struct fixture *f, bool for_ever)
 {
 	sim_disk_arm(f->disk, &(struct sim_fault){.call = 1,

@@ -23,6 +23,8 @@
 
 #define VALUE_SIZE      200u
 #define KILLS           10u
+/* A child that works on a GiB may take so long, on a machine with other work. */
+#define SECONDS         1200u
 #define SECONDS_FOR_GIB 3.0
 
 /* What a child that opens a store tells. */
@@ -77,6 +79,7 @@ static int fill(void *context)
 	uint64_t value[VALUE_SIZE / 8];
 	char key[24];
 	cairn *db;
+	alarm(SECONDS);
 	options.no_background = 1;
 	options.sync_mode = CAIRN_SYNC_NONE;
 	CHILD_CHECK(cairn_open(scenario->killed, &options, &db) == 0);
@@ -203,6 +206,7 @@ static int open_copy(void *context)
 	uint64_t resident = resident_most();
 	struct cairn_io *io;
 	cairn *db;
+	alarm(SECONDS);
 	told = scenario->report;
 	told->reports = 0;
 	atomic_store(&told->calls, 0);

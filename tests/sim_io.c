@@ -1104,6 +1104,12 @@ static int sim_free_space(struct cairn_io *io, const char *path, uint64_t *bytes
 
 /* ---------------------------------------------------------------- locks, clock, entropy */
 
+static int refused_by_owner(const char *path)
+{
+	return cairn_error_at(CAIRN_LOCKED, path, CAIRN_NO_OFFSET,
+	    "locked by pid %d (simulated); close it there first", 1);
+}
+
 static int sim_lock(struct cairn_io *io, const char *path, struct cairn_lock **lock)
 {
 	struct sim_disk *disk = disk_of(io);
@@ -1116,8 +1122,7 @@ static int sim_lock(struct cairn_io *io, const char *path, struct cairn_lock **l
 		return end(rc, path, SIM_LOCK);
 	if (inode->locked) {
 		end(0, path, SIM_LOCK);
-		return cairn_error_at(CAIRN_LOCKED, path, CAIRN_NO_OFFSET,
-		    "locked by pid %d (simulated); close it there first", 1);
+		return refused_by_owner(path);
 	}
 	struct sim_lock *taken = need(calloc(1, sizeof *taken));
 	*taken = (struct sim_lock){{io}, inode_share(inode)};
@@ -1125,6 +1130,15 @@ static int sim_lock(struct cairn_io *io, const char *path, struct cairn_lock **l
 	disk->open_count++;
 	*lock = &taken->base;
 	return end(0, path, SIM_LOCK);
+}
+
+static int sim_probe_lock(struct cairn_io *io, const char *path)
+{
+	struct sim_disk *disk = disk_of(io);
+	int rc = begin(disk, SIM_LOCK, path);
+	const struct inode *inode = names_find(&disk->seen, path);
+	rc = end(rc || inode ? rc : -ENOENT, path, SIM_LOCK);
+	return rc || !inode->locked ? rc : refused_by_owner(path);
 }
 
 static void sim_unlock(struct cairn_lock *lock)
@@ -1253,6 +1267,7 @@ static const struct cairn_io_ops sim_ops = {
     .free_space = sim_free_space,
     .lock = sim_lock,
     .unlock = sim_unlock,
+    .probe_lock = sim_probe_lock,
     .abandon_lock = sim_unlock,
     .now = sim_now,
     .entropy = sim_entropy,

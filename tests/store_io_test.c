@@ -598,6 +598,8 @@ static bool refuses(const char *name, pid_t owner)
 	bool refused = result == CAIRN_LOCKED && !lock && strstr(cairn_error_text(), claim) &&
 		       strstr(cairn_error_text(), path_of(name)) &&
 		       strstr(cairn_error_text(), "close it");
+	refused = refused && ops->probe_lock(io, path_of(name)) == CAIRN_LOCKED &&
+		  strstr(cairn_error_text(), claim);
 	if (!refused)
 		fprintf(stderr, "%s: %d, \"%s\"\n", name, result, cairn_error_text());
 	return refused;
@@ -630,6 +632,20 @@ static void a_second_handle_is_refused_by_any_path(void **state)
 	assert_true(refuses("LOCK", getpid()));
 	assert_true(refuses("LOCK2", getpid()));
 	ops->unlock(other);
+	ops->unlock(lock);
+}
+
+static void a_probe_of_a_lock_changes_nothing(void **state)
+{
+	(void)state;
+	assert_int_equal(ops->probe_lock(io, path_of("LOCK")), -ENOENT);
+	assert_int_equal(access(path_of("LOCK"), F_OK), -1);
+	struct cairn_lock *lock = take("LOCK");
+	assert_int_equal(ops->probe_lock(io, path_of("LOCK")), CAIRN_LOCKED);
+	assert_owner_text("LOCK", getpid());
+	ops->unlock(lock);
+	assert_int_equal(ops->probe_lock(io, path_of("LOCK")), 0);
+	lock = take("LOCK");
 	ops->unlock(lock);
 }
 
@@ -1046,6 +1062,7 @@ static void writes_outlive_the_thread_that_submitted_them(void **state)
 	X(list_names_everything_once)                           \
 	X(free_space_is_of_the_file_system)                     \
 	X(a_second_handle_is_refused_by_any_path)               \
+	X(a_probe_of_a_lock_changes_nothing)                    \
 	X(a_second_process_is_refused_and_changes_nothing)      \
 	X(a_killed_owner_is_no_owner)                           \
 	X(an_owner_without_a_pid_is_an_owner)                   \

@@ -3,8 +3,9 @@
  *
  * A log is a history, and what can be proved is a prefix of it: whole records, one after the other,
  * from a known sequence on. So reading ends at the first damage, whatever can be read behind it;
- * that is counted, and told. Unlike replay (log_reader.h) it goes as far as it can, with or without
- * a manifest that says where the log begins.
+ * that is counted, and told. Where replay (log_reader.h) finds nothing wrong the result is the
+ * same, a torn tail included. Unlike it, this goes as far as it can, with or without a manifest
+ * that says where the log begins.
  */
 #ifndef CAIRN_WAL_LOG_SALVAGE_H
 #define CAIRN_WAL_LOG_SALVAGE_H
