@@ -10,8 +10,6 @@
  * Rings are refused by a seccomp filter, in a child for each code, since a filter stays for good.
  * The rest is done by functions of this program that stand before those of liburing: without
  * orders in `orders` they do what those do.
- *
- * CAIRN_TEST_OPERATIONS is the length of the history.
  */
 #include "tests/test.h"
 
@@ -293,17 +291,11 @@ static int walk_check(struct walk *walk)
 	return 0;
 }
 
-static unsigned long operations(void)
-{
-	const char *given = getenv("CAIRN_TEST_OPERATIONS");
-	return given ? strtoul(given, NULL, 0) : test_full() ? 50000 : 1200;
-}
-
 static int walk_all(struct walk *walk)
 {
 	walk->random = 17;
 	CHILD_CHECK(walk_open(walk) == 0);
-	for (unsigned long i = 1, end = operations(); i <= end; i++) {
+	for (unsigned i = 1, end = test_full() ? 50000 : 1200; i <= end; i++) {
 		CHILD_CHECK(walk_step(walk) == 0);
 		if (i % 500 == 0 && walk_check(walk))
 			return 1;
