@@ -667,11 +667,13 @@ static int refuse_change(struct repair *repair)
 	struct cairn_manifest now;
 	if (!repair->has_manifest)
 		return 0;
-	bool same = cairn_manifest_load(repair->io, repair->path, &now) == 0 &&
-		    now.generation == repair->manifest.generation;
+	int rc = cairn_manifest_load(repair->io, repair->path, &now);
+	bool same = rc == 0 && now.generation == repair->manifest.generation;
 	cairn_manifest_release(&now);
 	if (same)
 		return 0;
+	if (rc && rc != -ENOENT && rc != CAIRN_CORRUPT)
+		return rc;
 	return cairn_error(CAIRN_CONFLICT,
 	    "%s was changed while it was read; close it elsewhere and try again", repair->path);
 }

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <xxhash.h>
 
 #include "format/filename.h"
 #include "format/manifest.h"
@@ -152,9 +153,12 @@ struct round {
 	int rc;
 	char message[CAIRN_ERROR_TEXT_MAX];
 	uint64_t faults;
-	bool armed;   /* the operation is under way: the test allocates nothing */
-	bool durable; /* it made everything durable */
-	bool failed;  /* the handle is */
+	uint64_t findings; /* that were told */
+	uint64_t source;   /* hash of what a repair must not change */
+	bool partial;      /* a repair left something out */
+	bool armed;        /* the operation is under way: the test allocates nothing */
+	bool durable;      /* it made everything durable */
+	bool failed;       /* the handle is */
 };
 
 /* From which disk a round starts. */
@@ -1175,6 +1179,7 @@ static int count_finding(void *context, const cairn_finding *finding)
 {
 	struct round *r = context;
 	claim(r, finding->path && finding->message);
+	r->findings++;
 	return 0;
 }
 
@@ -1189,6 +1194,93 @@ static int run_verify(struct round *r)
 	/* A store that is well is not called damaged because memory is short. */
 	claim(r, rc != CAIRN_CORRUPT || !r->style->memory);
 	return rc;
+}
+
+struct source {
+	struct sim_disk *disk;
+	uint64_t hash;
+};
+
+static void add_to_hash(void *context, const char *path)
+{
+	struct source *source = context;
+	size_t size;
+	if (strncmp(path, STORE "/", strlen(STORE "/")) != 0)
+		return;
+	const uint8_t *bytes = sim_disk_file(source->disk, path, &size);
+	source->hash = XXH3_64bits_withSeed(path, strlen(path), source->hash);
+	source->hash = XXH3_64bits_withSeed(bytes, size, source->hash);
+}
+
+static uint64_t hash_of_source(struct round *r)
+{
+	struct source source = {r->disk, 0};
+	sim_disk_each(r->disk, add_to_hash, &source);
+	return source.hash;
+}
+
+static void prepare_repair(struct round *r)
+{
+	r->source = hash_of_source(r);
+}
+
+static int run_repair(struct round *r)
+{
+	cairn_options options;
+	int rc = cairn_options_resolve(NULL, &options);
+	options.no_background = 1;
+	if (!rc)
+		rc = cairn_repair_with(
+		    sim_disk_io(r->disk), STORE, COPY, &options, count_finding, r);
+	/* What cannot be read is left out and told; a want of memory leaves nothing out. */
+	r->partial = rc == CAIRN_PARTIAL;
+	claim(r, !r->partial || (!r->style->memory && r->findings > 0));
+	return r->partial ? 0 : rc;
+}
+
+/* Nothing in it that was never written. */
+static void check_part(struct round *r, cairn *db)
+{
+	cairn_view *view;
+	cairn_iter *iter;
+	char text[KEY_MAX];
+	claim(r, cairn_view_open(db, &view) == 0 && cairn_iter_open(view, NULL, &iter) == 0);
+	int rc = cairn_iter_first(iter);
+	for (; rc == 0; rc = cairn_iter_next(iter)) {
+		cairn_slice key = cairn_iter_key(iter), value = cairn_iter_value(iter);
+		struct write write = {.count = 1, .size = (unsigned)value.size};
+		unsigned number =
+		    (unsigned)strtoul((const char *)key.data + strlen("key"), NULL, 10);
+		write.version = (unsigned)strtoul(value.data, NULL, 10);
+		claim(r, write.version > 0 && write.version <= r->version);
+		claim(r, shows(key, key_of(number, text)));
+		claim(r, shows(value, value_of(&write, number)));
+	}
+	claim(r, rc == CAIRN_END && cairn_iter_status(iter) == 0);
+	cairn_iter_close(iter);
+	claim(r, cairn_view_close(view) == 0);
+}
+
+/* The new store is whole and durable, or it is gone. */
+static void finish_repair(struct round *r)
+{
+	bool there = false;
+	sim_disk_each(r->disk, find_copy, &there);
+	claim(r, hash_of_source(r) == r->source);
+	claim(r, r->faults > 0 || !r->partial);
+	if (r->rc) {
+		claim(r, !there || r->style->fault.for_ever);
+		return;
+	}
+	struct sim_disk *after = sim_disk_crash(r->disk, SIM_LOSE_ALL, r->seed);
+	cairn *db = open_other(r, after, COPY);
+	if (r->partial)
+		check_part(r, db);
+	else
+		check_state(r, db, r->history.count);
+	claim(r, cairn_close(db) == 0);
+	claim(r, verify(after, COPY) == 0);
+	sim_disk_free(after);
 }
 
 static int run_stat(struct round *r)
@@ -1261,6 +1353,7 @@ static const struct operation operations[] = {
     {"checkpoint, copy", CLOSED, 0, 0, prepare_without_links, NULL, run_checkpoint,
 	finish_checkpoint},
     {"verify", KILLED, UNOPENED | FINDS, 0, NULL, NULL, run_verify, NULL},
+    {"repair", KILLED, UNOPENED | FINDS, 0, prepare_repair, NULL, run_repair, finish_repair},
     {"stat", CLOSED, 0, 0, write_some, NULL, run_stat, NULL},
     {"stat_json", CLOSED, 0, 0, write_some, NULL, run_stat_json, NULL},
 };
