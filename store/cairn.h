@@ -375,8 +375,8 @@ CAIRN_API int cairn_verify(const char *path, const cairn_options *options,
  *
  * -EEXIST when `out_path` is there, CAIRN_CORRUPT when nothing can be recognised, CAIRN_UNSUPPORTED
  * when the manifest is of a newer version; after a failure what was made is removed. `options` may
- * be NULL; io_backend, memory limits, callbacks, no_background (for the new store, while it is made)
- * and the stored choices are looked at (0 keeps those of the source).
+ * be NULL; io_backend, memory limits, callbacks, the stored choices (0 keeps those of the source)
+ * and no_background (while the new store is made) are looked at.
  */
 CAIRN_API int cairn_repair(const char *path, const char *out_path, const cairn_options *options,
     int (*report)(void *context, const cairn_finding *finding), void *context);

@@ -101,25 +101,27 @@ struct directory_survey {
 	uint64_t highest_number;
 	uint64_t log_number; /* of a segment with a record in it */
 	int unread;          /* why it is not known of a segment */
-	struct cairn *db;
+	struct cairn_io *io;
+	const char *directory;
 };
 
 /* Whether the segment holds more than its header: a record has a size that is not zero. */
-static int segment_has_record(struct cairn *db, uint64_t number, bool *found)
+static int segment_has_record(const struct directory_survey *survey, uint64_t number, bool *found)
 {
-	char *path = cairn_filename(db->directory, CAIRN_FILE_LOG, number);
+	const struct cairn_io_ops *ops = survey->io->ops;
+	char *path = cairn_filename(survey->directory, CAIRN_FILE_LOG, number);
 	struct cairn_file *file;
 	uint8_t record[CAIRN_LOG_RECORD_HEADER] = {0};
 	size_t done = 0;
 	*found = false;
-	int rc = path ? db->io->ops->open(db->io, path, CAIRN_OPEN_READ, &file) : -ENOMEM;
+	int rc = path ? ops->open(survey->io, path, CAIRN_OPEN_READ, &file) : -ENOMEM;
 	free(path);
 	if (rc)
 		return rc == -ENOENT ? 0 : rc; /* a writer has removed it */
-	rc = db->io->ops->read(file, record, sizeof record, CAIRN_LOG_HEADER_SIZE, &done);
+	rc = ops->read(file, record, sizeof record, CAIRN_LOG_HEADER_SIZE, &done);
 	for (size_t i = 0; i < done; i++)
 		*found = *found || record[i];
-	db->io->ops->close(file);
+	ops->close(file);
 	return rc;
 }
 
@@ -137,7 +139,7 @@ static int survey_name(void *context, const char *name)
 		survey->runs = true;
 	if (kind == CAIRN_FILE_LOG && !survey->log_number) {
 		bool found;
-		int rc = segment_has_record(survey->db, number, &found);
+		int rc = segment_has_record(survey, number, &found);
 		survey->unread = rc ? rc : survey->unread;
 		survey->log_number = found ? number : 0;
 	}
@@ -145,26 +147,31 @@ static int survey_name(void *context, const char *name)
 }
 
 /* A directory with data but no manifest is damaged, not new. */
-static int check_new(struct cairn *db, const struct directory_survey *survey)
+static int check_headless(const struct directory_survey *survey)
 {
 	if (survey->runs || survey->log_number)
 		return cairn_error(CAIRN_CORRUPT,
 		    "%s: it holds %s but no MANIFEST; restore the MANIFEST from a copy or repair "
 		    "the store",
-		    db->directory, survey->runs ? "runs" : "log records");
+		    survey->directory, survey->runs ? "runs" : "log records");
 	if (survey->unread)
 		return cairn_error(survey->unread,
 		    "%s: it has no MANIFEST, and whether a log segment in it holds records cannot "
 		    "be read: %s",
-		    db->directory, cairn_strerror(survey->unread));
-	if (db->read_only || db->options.must_exist)
-		return cairn_error(-ENOENT, "%s: there is no store", db->directory);
+		    survey->directory, cairn_strerror(survey->unread));
 	return 0;
+}
+
+int cairn_check_headless(struct cairn_io *io, const char *directory)
+{
+	struct directory_survey survey = {.io = io, .directory = directory};
+	int rc = io->ops->list(io, directory, survey_name, &survey);
+	return rc || survey.manifest ? rc : check_headless(&survey);
 }
 
 static int survey_directory(struct cairn *db, struct directory_survey *survey)
 {
-	*survey = (struct directory_survey){.db = db};
+	*survey = (struct directory_survey){.io = db->io, .directory = db->directory};
 	int rc = db->io->ops->list(db->io, db->directory, survey_name, survey);
 	if (rc == -ENOENT) /* the caller's business, not a failure of the disk */
 		return -ENOENT;
@@ -172,7 +179,10 @@ static int survey_directory(struct cairn *db, struct directory_survey *survey)
 		return rc;
 	if (survey->manifest && db->options.must_not_exist)
 		return cairn_error(-EEXIST, "%s: there is a store already", db->directory);
-	return survey->manifest ? 0 : check_new(db, survey);
+	rc = survey->manifest ? 0 : check_headless(survey);
+	if (!rc && !survey->manifest && (db->read_only || db->options.must_exist))
+		return cairn_error(-ENOENT, "%s: there is no store", db->directory);
+	return rc;
 }
 
 /*

@@ -3,7 +3,9 @@
  *
  * A writing open, as a list:
  *
- * 1. The manifest was loaded and its runs were opened (open.c).
+ * 1. The manifest was loaded and its runs were opened (open.c). Runs that it does not name, and
+ *    logs where it names none, that say they are another store's end the open: where the manifest
+ *    is the wrong one, step 5 would remove them.
  * 2. The log is replayed into a memtable. When that is full it is flushed, as a run with a manifest
  *    of its own that leaves the log fields alone: a recovery that is killed has lost no work, and
  *    the next one skips what is in runs. What that one left half made goes here already, temporary
@@ -16,13 +18,15 @@
  * 6. After a crash that found far too many runs, merges catch up here: lives too short for a
  *    background merge still end up with a store that shrinks.
  *
- * A read-only open does the second step alone, into memory.
+ * A read-only open does the first two alone, into memory.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "compaction/policy.h"
 #include "format/filename.h"
+#include "format/log_record.h"
+#include "format/run_file.h"
 #include "store/store.h"
 #include "wal/log_reader.h"
 
@@ -47,6 +51,76 @@ void cairn_log_start_of(const struct cairn_manifest *manifest, struct cairn_log_
 	    .sequence = manifest->flushed_sequence,
 	};
 }
+
+/* ---------------------------------------------------------------- whose files these are */
+
+static bool in_version(const struct cairn_version *version, uint64_t number)
+{
+	for (size_t i = 0; i < version->count; i++)
+		if (version->runs[i]->file.number == number)
+			return true;
+	return false;
+}
+
+/* Whether a run or a log says of itself that it is of another store. What cannot be read says
+ * nothing: a crash leaves such files. */
+static bool is_foreign(struct cairn *db, struct cairn_file *file, enum cairn_file_kind kind)
+{
+	uint8_t bytes[CAIRN_LOG_HEADER_SIZE];
+	struct cairn_run_header run;
+	struct cairn_log_segment_header log;
+	size_t size = kind == CAIRN_FILE_RUN ? CAIRN_RUN_HEADER_SIZE : CAIRN_LOG_HEADER_SIZE;
+	if (cairn_io_read_exactly(file, bytes, size, 0))
+		return false;
+	if (kind == CAIRN_FILE_RUN)
+		return cairn_run_header_decode(&run, bytes, "") == 0 &&
+		       !cairn_identity_equal(&run.identity, &db->identity);
+	return cairn_log_segment_header_decode(&log, bytes, "") == 0 &&
+	       !cairn_identity_equal(&log.identity, &db->identity);
+}
+
+struct claim {
+	struct cairn *db;
+	const struct cairn_version *version;
+	int rc;
+};
+
+/* For one name; non-zero ends the listing. */
+static int refuse_foreign(void *context, const char *name)
+{
+	struct claim *claim = context;
+	struct cairn *db = claim->db;
+	struct cairn_file *file;
+	uint64_t number;
+	enum cairn_file_kind kind = cairn_filename_parse(name, &number);
+	/* Where the manifest names a log, replay judges it: older segments may be anyone's. */
+	if (kind == CAIRN_FILE_RUN ? in_version(claim->version, number)
+				   : kind != CAIRN_FILE_LOG || db->manifest.log_number)
+		return 0;
+	char *path = cairn_filename(db->directory, kind, number);
+	if (!path) {
+		claim->rc = cairn_error(-ENOMEM, "out of memory for a path");
+	} else if (db->io->ops->open(db->io, path, CAIRN_OPEN_READ, &file) == 0) {
+		if (is_foreign(db, file, kind))
+			claim->rc = cairn_error_at(CAIRN_CORRUPT, path, 0,
+			    "the file belongs to another store than the MANIFEST beside it; put "
+			    "the "
+			    "right MANIFEST back, or take this file away");
+		db->io->ops->close(file);
+	}
+	free(path);
+	return claim->rc;
+}
+
+static int claim_files(struct cairn *db)
+{
+	struct claim claim = {db, cairn_current_version(db), 0};
+	int rc = db->io->ops->list(db->io, db->directory, refuse_foreign, &claim);
+	cairn_version_unref((struct cairn_version *)(uintptr_t)claim.version);
+	return claim.rc ? claim.rc : rc;
+}
+
+/* ---------------------------------------------------------------- replay */
 
 static void report_progress(void *context, uint64_t done, uint64_t total)
 {
@@ -189,14 +263,6 @@ struct litter {
 	uint64_t fresh; /* files from this number on were made by this recovery */
 };
 
-static bool in_version(const struct cairn_version *version, uint64_t number)
-{
-	for (size_t i = 0; i < version->count; i++)
-		if (version->runs[i]->file.number == number)
-			return true;
-	return false;
-}
-
 /* Step 5, for one name. */
 static int remove_litter(void *context, const char *name)
 {
@@ -261,7 +327,9 @@ int cairn_recover(struct cairn *db)
 	struct recovery recovery = {.db = db};
 	struct cairn_log_summary summary;
 	uint64_t position;
-	int rc = db->read_only ? 0 : db->io->ops->list(db->io, db->directory, remove_temporary, db);
+	int rc = claim_files(db);
+	if (!rc && !db->read_only)
+		rc = db->io->ops->list(db->io, db->directory, remove_temporary, db);
 	if (rc)
 		return rc;
 	db->recovering = true;

@@ -143,6 +143,9 @@ int cairn_check_handle(const struct cairn *db);
 int cairn_open_with(
     struct cairn_io *io, const char *path, const cairn_options *options, struct cairn **db);
 
+/* open.c: CAIRN_CORRUPT when the directory holds data and no MANIFEST, -ENOENT when it is missing,
+ * 0 when nothing is lost. */
+int cairn_check_headless(struct cairn_io *io, const char *directory);
 /* verify.c: cairn_verify on a given I/O layer, with resolved options; for tests as well. */
 int cairn_verify_with(struct cairn_io *io, const char *path, const cairn_options *options,
     int (*report)(void *context, const cairn_finding *finding), void *context);

@@ -167,8 +167,11 @@ static int verify_settled(struct verify *verify)
 		struct cairn_manifest manifest;
 		free_findings(verify);
 		int rc = cairn_manifest_load(verify->io, verify->directory, &manifest);
-		if (rc == -ENOENT)
-			return cairn_error(rc, "%s: there is no store", verify->directory);
+		bool headless = rc == -ENOENT;
+		if (headless)
+			rc = cairn_check_headless(verify->io, verify->directory);
+		if (rc == -ENOENT || (headless && !rc))
+			return cairn_error(-ENOENT, "%s: there is no store", verify->directory);
 		if (rc == CAIRN_CORRUPT || rc == CAIRN_UNSUPPORTED) {
 			add_failure(verify, verify->directory, rc);
 			return 0;

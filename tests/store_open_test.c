@@ -909,6 +909,44 @@ static void a_file_of_another_store_is_refused(void **state)
 	assert_int_equal(cairn_close(db), 0);
 }
 
+/* The manifest of another store, an empty one, which names none of our files: nothing is swept. */
+static void a_manifest_of_another_store_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	char empty[4300], manifest[4400], other[4400], path[4500];
+	size_t size, other_size;
+	make_store(fixture->path);
+	snprintf(empty, sizeof empty, "%s/empty", fixture->directory);
+	cairn *db = open_store(empty);
+	assert_int_equal(cairn_close(db), 0);
+	snprintf(manifest, sizeof manifest, "%s/MANIFEST", fixture->path);
+	snprintf(other, sizeof other, "%s/MANIFEST", empty);
+	uint8_t *bytes = read_file(manifest, &size), *other_bytes = read_file(other, &other_size);
+	write_file(manifest, other_bytes, other_size);
+	assert_damaged(fixture->path, CAIRN_CORRUPT, "another store");
+	assert_true(find_file(fixture->path, ".kv", path, sizeof path));
+	assert_true(find_file(fixture->path, ".wal", path, sizeof path));
+	write_file(manifest, bytes, size);
+	db = open_store(fixture->path);
+	assert_true(holds(db, "a", "1") && holds(db, "b", "2"));
+	assert_int_equal(cairn_close(db), 0);
+	free(bytes);
+	free(other_bytes);
+}
+
+/* Data and no manifest: open and verify agree. */
+static void a_store_without_its_manifest_is_damaged(void **state)
+{
+	struct fixture *fixture = *state;
+	char manifest[4400];
+	assert_int_equal(cairn_verify(fixture->path, NULL, NULL, NULL), -ENOENT);
+	make_store(fixture->path);
+	snprintf(manifest, sizeof manifest, "%s/MANIFEST", fixture->path);
+	assert_int_equal(unlink(manifest), 0);
+	assert_int_equal(cairn_verify(fixture->path, NULL, NULL, NULL), CAIRN_CORRUPT);
+	assert_damaged(fixture->path, CAIRN_CORRUPT, "MANIFEST");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, enter, leave)
 
 int main(void)
@@ -936,6 +974,8 @@ int main(void)
 	    TEST(a_newer_version_is_named_with_both_numbers),
 	    TEST(a_damaged_manifest_is_never_believed),
 	    TEST(a_file_of_another_store_is_refused),
+	    TEST(a_manifest_of_another_store_is_refused),
+	    TEST(a_store_without_its_manifest_is_damaged),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
