@@ -858,6 +858,44 @@ static void of_a_damaged_log_a_prefix_is_proved(void **state)
 	assert_true(shorter > 5);
 }
 
+/* Killed with a log that was synced now and then. */
+static struct sim_disk *kill_with_syncs(struct fixture *f)
+{
+	cairn *db;
+	assert_int_equal(cairn_open_with(sim_disk_io(f->disk), SOURCE, &f->options, &db), 0);
+	for (unsigned i = 0; i < 60; i++) {
+		apply(f, db, i * 7, 100);
+		if (i % 6 == 5)
+			assert_int_equal(cairn_sync(db), 0);
+	}
+	struct sim_disk *disk = copy_of(f);
+	assert_int_equal(cairn_close(db), 0);
+	return disk;
+}
+
+/* The log itself tells what the damage took: by records behind it that know of a sync. */
+static void without_a_manifest_a_damaged_log_is_told(void **state)
+{
+	struct fixture *f = *state;
+	struct sim_disk *killed = kill_with_syncs(f);
+	struct files logs = files_of(killed, ".wal");
+	size_t told = 0;
+	remove_manifests(killed);
+	assert_int_equal(logs.count, 1);
+	for (size_t at = CAIRN_LOG_HEADER_SIZE; at < 9000; at += 97) {
+		struct sim_disk *disk = sim_disk_crash(killed, SIM_LOSE_NOTHING, 0);
+		flip(disk, logs.path[0], at, at % 8);
+		assert_int_equal(repair(f, disk), CAIRN_PARTIAL);
+		assert_true(operations_proved(f, f->flushed) != NEVER);
+		bool found = strstr(f->said, " are lost") != NULL;
+		assert_true(found || differences(f, f->count) == 0);
+		told += found;
+		sim_disk_free(disk);
+	}
+	assert_true(told > 20);
+	sim_disk_free(killed);
+}
+
 static void a_missing_log_is_told(void **state)
 {
 	struct fixture *f = *state;
@@ -1022,6 +1060,7 @@ int main(void)
 	    CASE(a_run_that_was_cut_gives_what_is_left),
 	    CASE(a_missing_run_is_told),
 	    CASE(of_a_damaged_log_a_prefix_is_proved),
+	    CASE(without_a_manifest_a_damaged_log_is_told),
 	    CASE(a_missing_log_is_told),
 	    CASE(behind_a_missing_segment_nothing_is_proved),
 	    CASE(a_gap_between_runs_and_log_is_told),
