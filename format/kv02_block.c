@@ -583,3 +583,87 @@ void cairn_kv02_record(
 	record->checksum = cairn_get32(value + size);
 	record->kind = block->tombstones >> i & 1 ? CAIRN_KIND_DELETE : CAIRN_KIND_PUT;
 }
+
+/* Where something of record i begins, how long it is, and how long all of them are together. */
+struct span {
+	uint64_t before;
+	uint64_t all;
+	uint32_t size;
+};
+
+/* Of the tails; `size` is that of the suffix. */
+static inline struct span suffix_span(
+    const uint8_t *lengths, unsigned bytes, bool differ, unsigned count, unsigned i)
+{
+	struct span span = {0};
+	span.size = get_length(lengths, differ ? i : 0, bytes);
+	if (CAIRN_LIKELY(!differ)) {
+		span.before = (uint64_t)i * tail_size(span.size);
+		span.all = (uint64_t)count * tail_size(span.size);
+		return span;
+	}
+	for (unsigned k = 0; k < count; k++) {
+		uint32_t tail = tail_size(get_length(lengths, k, bytes));
+		span.before += k < i ? tail : 0;
+		span.all += tail;
+	}
+	return span;
+}
+
+/* Of the values up to record i, with their checksums; `all` is left alone. */
+static inline struct span value_span(
+    const uint8_t *lengths, const struct control *control, unsigned i)
+{
+	struct span span = {0};
+	if (CAIRN_LIKELY(control->form == VALUES_EQUAL)) {
+		span.size = control->wide ? cairn_get32(lengths) : cairn_get16(lengths);
+		span.before = (uint64_t)i * ((uint64_t)span.size + CHECKSUM_SIZE);
+		return span;
+	}
+	unsigned bytes = 1u << (control->form - 1);
+	for (unsigned k = 0; k < i; k++)
+		span.before += (uint64_t)get_length(lengths, k, bytes) + CHECKSUM_SIZE;
+	span.size = get_length(lengths, i, bytes);
+	return span;
+}
+
+/* `key` has the right size: prefix and suffix; the suffix's head and tail are given. */
+static inline bool is_key(cairn_slice key, const uint8_t *prefix, uint32_t prefix_size,
+    const uint8_t *head, const uint8_t *tail)
+{
+	const uint8_t *wanted = key.data;
+	if (prefix_size && memcmp(prefix, wanted, prefix_size) != 0)
+		return false;
+	if (cairn_get32(head) != head_of_key(key, prefix_size))
+		return false;
+	size_t before = (size_t)prefix_size + HEAD_SIZE;
+	return key.size <= before || memcmp(tail, wanted + before, key.size - before) == 0;
+}
+
+int cairn_kv02_pick(const uint8_t *data, size_t limit, bool kinds, unsigned i, cairn_slice key,
+    struct cairn_record *record)
+{
+	if (limit == 0)
+		return CAIRN_CORRUPT;
+	struct control control = control_of(data[0], kinds);
+	if (i >= control.count || control.size > limit)
+		return CAIRN_CORRUPT;
+	uint32_t prefix_size = control.wide ? cairn_get16(data + 1) : data[1];
+	struct span suffix = suffix_span(data + control.suffix_lengths, control.wide ? 2 : 1,
+	    control.suffixes_differ, control.count, i);
+	struct span value = value_span(data + control.value_lengths, &control, i);
+	uint64_t heads = control.size, prefix = heads + control.count * HEAD_SIZE;
+	uint64_t tails = prefix + prefix_size, values = tails + suffix.all + CHECKSUM_SIZE;
+	uint64_t end = values + value.before + value.size + CHECKSUM_SIZE;
+	if (end > limit || value.size > CAIRN_VALUE_MAX)
+		return CAIRN_CORRUPT;
+	if (key.size != prefix_size + suffix.size ||
+	    !is_key(key, data + prefix, prefix_size, data + heads + i * HEAD_SIZE,
+		data + tails + suffix.before))
+		return CAIRN_NOT_FOUND;
+	const uint8_t *bytes = data + values + value.before;
+	bool tombstone = kinds && cairn_get16(data + control.kinds) >> i & 1;
+	*record = (struct cairn_record){key, cairn_slice_of(bytes, value.size),
+	    cairn_get32(bytes + value.size), tombstone ? CAIRN_KIND_DELETE : CAIRN_KIND_PUT};
+	return 0;
+}

@@ -24,7 +24,9 @@
 
 #include "format/buffer.h"
 
-#define CAIRN_BLOCK_RECORDS     15u
+#define CAIRN_BLOCK_RECORDS 15u
+#define CAIRN_KV02_CONTROL_LEAST \
+	5u /* bytes of the control area where lengths are equal and short */
 #define CAIRN_BLOCK_VALUE_BYTES 262144u /* a block closes before its values pass this, … */
 #define CAIRN_BLOCK_KEY_BYTES   65536u  /* … or its keys this; a larger record stands alone */
 
@@ -111,5 +113,14 @@ int cairn_kv02_compare(const struct cairn_kv02_block *block, unsigned i, cairn_s
 /* Value, record checksum and kind of record i; record->key is left alone. Nothing is verified. */
 void cairn_kv02_record(
     const struct cairn_kv02_block *block, unsigned i, struct cairn_record *record);
+
+/*
+ * Whether record i of the block at `data` has the key `key`, without opening the block: 0 and the
+ * record, of which nothing is verified; CAIRN_NOT_FOUND when the key is another; CAIRN_CORRUPT when
+ * there is no such record within `limit`. For whoever knows the place of a record already. `limit`
+ * as in cairn_kv02_open.
+ */
+int cairn_kv02_pick(const uint8_t *data, size_t limit, bool kinds, unsigned i, cairn_slice key,
+    struct cairn_record *record);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * format/run_file.h -- header and footer of a `.kv` file: what writer and reader of runs share.
  *
- * File:  header (128) | blocks | seek section | first key, last key | footer (512, last)
+ * File:  header (128) | blocks | seek section | [point index] | first key, last key |
+ *	  footer (512, last)
  * Sections start at multiples of 128, zero padded in between.
  */
 #ifndef CAIRN_FORMAT_RUN_FILE_H
@@ -21,6 +22,7 @@ enum cairn_run_section {
 	CAIRN_SECTION_BLOCKS = 1, /* checksum: of each block, seeded with that of those before it */
 	CAIRN_SECTION_SEEK = 2,
 	CAIRN_SECTION_BOUNDS = 3, /* u32 size, first key, u32 size, last key */
+	CAIRN_SECTION_POINT = 4,  /* the point index, where the run has one (point_index.h) */
 };
 
 struct cairn_run_extent {

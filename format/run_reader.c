@@ -30,9 +30,20 @@
 #include "format/checksum.h"
 #include "format/error.h"
 #include "format/kv02_block.h"
+#include "format/point_index.h"
 #include "format/seek_tree.h"
 
-#define ADVICE "run cairn verify, then cairn repair"
+#define ADVICE     "run cairn verify, then cairn repair"
+#define CACHE_LINE 64u
+#define FETCH_MAX  256u /* bytes; the hardware follows a longer walk by itself */
+
+/* Bytes of the parts of a block, on average. */
+struct shape {
+	uint32_t heads;  /* with the control area in front */
+	uint32_t tail;   /* of one key */
+	uint32_t values; /* in front of the values */
+	uint32_t value;  /* one, with its checksum */
+};
 
 struct cairn_run_reader {
 	struct cairn_io *io;
@@ -42,6 +53,8 @@ struct cairn_run_reader {
 	struct cairn_run_footer footer;
 	const struct cairn_run_extent *blocks; /* in the footer */
 	struct cairn_seek_tree seek;
+	struct cairn_point_index point; /* where the file has one */
+	struct shape shape;             /* of its blocks */
 	cairn_slice first_key;
 	cairn_slice last_key;
 	uint64_t first_head; /* cairn_key_head of the two: settles most of `outside` */
@@ -157,6 +170,35 @@ static int read_bounds(struct cairn_run_reader *run)
 	return 0;
 }
 
+static void guess_shape(struct cairn_run_reader *run)
+{
+	const struct cairn_run_footer *footer = &run->footer;
+	uint64_t value_bytes = footer->value_bytes + footer->records * sizeof(uint32_t);
+	uint64_t keys = run->blocks->size > value_bytes ? run->blocks->size - value_bytes : 0;
+	uint64_t records = (footer->records + footer->blocks - 1) / footer->blocks;
+	run->shape.heads = (uint32_t)(CAIRN_KV02_CONTROL_LEAST + records * sizeof(uint32_t));
+	run->shape.values = (uint32_t)(keys / footer->blocks);
+	if (run->shape.values > run->shape.heads)
+		run->shape.tail = (uint32_t)((run->shape.values - run->shape.heads) / records);
+	run->shape.value = (uint32_t)(value_bytes / footer->records);
+}
+
+static int open_point_index(struct cairn_run_reader *run)
+{
+	const struct cairn_run_extent *extent =
+	    cairn_run_footer_extent(&run->footer, CAIRN_SECTION_POINT);
+	if (!extent)
+		return 0;
+	int code = cairn_point_open(&run->point, extent_bytes(run, extent), (size_t)extent->size,
+	    extent->checksum, run->footer.records);
+	if (code == -ENOMEM)
+		return cairn_error_at(-ENOMEM, run->path, CAIRN_NO_OFFSET, "not enough memory");
+	if (code != 0)
+		return damaged(run, extent->offset, "the point index fails its checksum");
+	guess_shape(run);
+	return 0;
+}
+
 static int read_sections(struct cairn_run_reader *run)
 {
 	int code = read_bounds(run);
@@ -168,7 +210,7 @@ static int read_sections(struct cairn_run_reader *run)
 	if (cairn_seek_open(
 		&run->seek, extent_bytes(run, seek), (size_t)seek->size, run->footer.blocks) != 0)
 		return damaged(run, seek->offset, "the seek section contradicts the footer");
-	return 0;
+	return open_point_index(run);
 }
 
 int cairn_run_open(struct cairn_io *io, const char *path, const struct cairn_run_expect *expect,
@@ -207,6 +249,7 @@ void cairn_run_close(struct cairn_run_reader *run)
 		return;
 	if (run->map.data)
 		run->io->ops->unmap(run->io, &run->map);
+	cairn_point_close(&run->point);
 	free(run->path);
 	free(run);
 }
@@ -410,10 +453,10 @@ static int find_place(struct cairn_run_reader *run, cairn_slice key, struct cair
 	return 0;
 }
 
-int cairn_run_get(
+/* By the seek section. */
+static int get_by_order(
     struct cairn_run_reader *run, cairn_slice key, uint64_t hash, struct cairn_record *record)
 {
-	*record = (struct cairn_record){0};
 	if (outside(run, key))
 		return CAIRN_NOT_FOUND;
 	struct cairn_kv02_block block;
@@ -431,6 +474,125 @@ int cairn_run_get(
 	if (CAIRN_UNLIKELY(code != 0))
 		*record = (struct cairn_record){0};
 	return code;
+}
+
+/* Starts to read pages that may not be in memory. */
+static void ask_for(const struct cairn_run_reader *run, const uint8_t *from, size_t size)
+{
+	run->io->ops->advise(
+	    run->io, &run->map, (uint64_t)(from - run->map.data), size, CAIRN_ADVISE_NEED);
+}
+
+void cairn_run_prefetch(const struct cairn_run_reader *run, uint64_t hash, bool cold)
+{
+	if (CAIRN_UNLIKELY(!run->point.section))
+		return;
+	if (CAIRN_UNLIKELY(cold))
+		ask_for(run, cairn_point_line(&run->point, hash), CAIRN_POINT_LINE);
+	else
+		__builtin_prefetch(cairn_point_line(&run->point, hash));
+}
+
+static void fetch(const uint8_t *from, size_t size)
+{
+	size_t most = size < FETCH_MAX ? size : FETCH_MAX;
+	for (size_t at = 0; at < most; at += CACHE_LINE)
+		__builtin_prefetch(from + at);
+	__builtin_prefetch(from + most);
+}
+
+/* Starts to fetch what a look at the record will touch: the block's control area and heads, and
+ * the tail of the key and the value where they are most likely to be. */
+static void prefetch_record(
+    const struct cairn_run_reader *run, uint64_t offset, unsigned record, bool cold)
+{
+	const struct shape *shape = &run->shape;
+	const uint8_t *block = run->map.data + offset;
+	const uint8_t *value = block + shape->values + (size_t)record * shape->value;
+	if (CAIRN_UNLIKELY(cold)) {
+		ask_for(run, block, (size_t)(value - block) + shape->value);
+		return;
+	}
+	fetch(block, shape->heads);
+	fetch(block + shape->heads + (size_t)record * shape->tail, shape->tail);
+	fetch(value, shape->value);
+}
+
+/* The search goes on at `code`, which cairn_point_first or _next returned. */
+static int find_candidate(
+    struct cairn_run_reader *run, bool cold, struct cairn_run_probe *probe, int code)
+{
+	if (CAIRN_LIKELY(code != 0)) {
+		/* A damaged page cannot say anything; the seek section can. */
+		probe->by_order = code == CAIRN_CORRUPT;
+		return probe->by_order ? 0 : code;
+	}
+	if (CAIRN_UNLIKELY(probe->offset < run->blocks->offset || probe->offset >= blocks_end(run)))
+		return damaged(run, (uint64_t)(run->point.section - run->map.data),
+		    "the point index names an impossible block");
+	prefetch_record(run, probe->offset, probe->record, cold);
+	return 0;
+}
+
+int cairn_run_probe(
+    struct cairn_run_reader *run, uint64_t hash, bool cold, struct cairn_run_probe *probe)
+{
+	probe->by_order = !run->point.section;
+	if (CAIRN_UNLIKELY(probe->by_order))
+		return 0;
+	return find_candidate(run, cold, probe,
+	    cairn_point_first(&run->point, hash, &probe->point, &probe->offset, &probe->record));
+}
+
+/* A fingerprint matched and the key did not: that is ordinary, unless the key is damaged. */
+static int check_other_key(const struct cairn_run_reader *run, uint64_t offset)
+{
+	struct cairn_kv02_block block;
+	if (open_block_at(run, offset, &block) != 0)
+		return damaged(run, offset, "the block here has no valid structure");
+	return check_keys(run, &block);
+}
+
+/* Whether the candidate is the key: 0, CAIRN_NOT_FOUND or a failure. */
+static int look_at(struct cairn_run_reader *run, cairn_slice key, uint64_t hash,
+    const struct cairn_run_probe *probe, struct cairn_record *record)
+{
+	int code = cairn_kv02_pick(run->map.data + probe->offset,
+	    (size_t)(blocks_end(run) - probe->offset), run->header.flags & CAIRN_RUN_KINDS,
+	    probe->record, key, record);
+	if (CAIRN_LIKELY(code == 0))
+		return check_record(run, record, hash);
+	if (code != CAIRN_NOT_FOUND)
+		return damaged(
+		    run, probe->offset, "the record that the point index names is not here");
+	code = check_other_key(run, probe->offset);
+	return code != 0 ? code : CAIRN_NOT_FOUND;
+}
+
+int cairn_run_settle(struct cairn_run_reader *run, cairn_slice key, uint64_t hash,
+    struct cairn_run_probe *probe, struct cairn_record *record)
+{
+	int code = 0;
+	while (code == 0 && !probe->by_order) {
+		code = look_at(run, key, hash, probe, record);
+		if (CAIRN_LIKELY(code == 0))
+			return 0;
+		if (code == CAIRN_NOT_FOUND)
+			code = find_candidate(run, false, probe,
+			    cairn_point_next(
+				&run->point, &probe->point, &probe->offset, &probe->record));
+	}
+	*record = (struct cairn_record){0};
+	return code != 0 ? code : get_by_order(run, key, hash, record);
+}
+
+int cairn_run_get(
+    struct cairn_run_reader *run, cairn_slice key, uint64_t hash, struct cairn_record *record)
+{
+	struct cairn_run_probe probe;
+	*record = (struct cairn_record){0};
+	int code = cairn_run_probe(run, hash, false, &probe);
+	return code != 0 ? code : cairn_run_settle(run, key, hash, &probe, record);
 }
 
 /* The cursor. */
@@ -637,6 +799,7 @@ struct verifier {
 	bool whole; /* every block so far could be read, so totals and tree can be compared */
 	uint32_t blocks_checksum;
 	struct cairn_run_footer seen; /* the counts, by counting */
+	bool point_usable;
 	struct cairn_seek_builder *seek;
 	struct cairn_buffer key;
 	struct cairn_buffer previous; /* the key before it */
@@ -678,6 +841,31 @@ static void verify_zeros(struct verifier *v, uint64_t from, uint64_t to)
 	}
 }
 
+/* The point index has checksums of its own. */
+static void verify_point_index(struct verifier *v)
+{
+	const struct cairn_run_reader *run = v->run;
+	uint64_t page;
+	if (!run->point.section)
+		return;
+	v->point_usable = cairn_point_check(&run->point, &page);
+	if (!v->point_usable)
+		report(v, (uint64_t)(run->point.section - run->map.data) + page * CAIRN_POINT_PAGE,
+		    "the point index is damaged");
+}
+
+/* Whether a search by hash finds the record there. */
+static bool indexed(const struct cairn_run_reader *run, uint64_t hash, uint64_t offset, unsigned i)
+{
+	struct cairn_point_probe probe;
+	uint64_t found;
+	unsigned record;
+	int code = cairn_point_first(&run->point, hash, &probe, &found, &record);
+	while (code == 0 && (found != offset || record != i))
+		code = cairn_point_next(&run->point, &probe, &found, &record);
+	return code == 0;
+}
+
 /* Checksums of the sections and the gaps around them. False when the seek section cannot be used.
  */
 static bool verify_sections(struct verifier *v)
@@ -689,7 +877,8 @@ static bool verify_sections(struct verifier *v)
 		const struct cairn_run_extent *extent = &run->footer.extent[i];
 		verify_zeros(v, end, extent->offset);
 		end = extent->offset + extent->size;
-		if (extent == run->blocks || extent_matches(run, extent))
+		if (extent == run->blocks || extent->section == CAIRN_SECTION_POINT ||
+		    extent_matches(run, extent))
 			continue;
 		report(
 		    v, extent->offset, "section %" PRIu32 " fails its checksum", extent->section);
@@ -726,6 +915,8 @@ static int verify_record(struct verifier *v, const struct cairn_kv02_block *bloc
 		report(v, (uint64_t)((const uint8_t *)record.value.data - run->map.data),
 		    "record %u of the block at offset %" PRIu64 " fails its checksum", i,
 		    block->offset);
+	if (v->point_usable && !indexed(run, hash, block->offset, i))
+		report(v, block->offset, "the point index does not lead to record %u", i);
 	cairn_slice before = cairn_slice_of(v->previous.data, v->previous.size);
 	if (v->seen.records == 0 && !cairn_key_equal(record.key, run->first_key))
 		report(v, block->offset, "the first key is not the one that the bounds name");
@@ -847,6 +1038,7 @@ int cairn_run_verify(struct cairn_run_reader *run,
 		goto done;
 	verify_frame(&v);
 	bool seek_usable = verify_sections(&v);
+	verify_point_index(&v);
 	code = verify_blocks(&v, seek_usable);
 	if (code == 0 && v.whole) {
 		verify_totals(&v);

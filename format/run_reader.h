@@ -10,6 +10,7 @@
 
 #include "format/io.h"
 #include "format/iter.h"
+#include "format/point_index.h"
 #include "format/run_file.h"
 
 struct cairn_run_reader;
@@ -48,6 +49,26 @@ cairn_slice cairn_run_last_key(const struct cairn_run_reader *run);
  */
 int cairn_run_get(
     struct cairn_run_reader *run, cairn_slice key, uint64_t hash, struct cairn_record *record);
+
+/*
+ * The same in three steps, so that the cache misses of several runs and keys overlap: prefetch all
+ * runs' lines, probe (0: the key may be here, and its record is on its way; CAIRN_NOT_FOUND: it is
+ * not; CAIRN_CORRUPT), and settle what probe left open, as cairn_run_get. Between probe and settle
+ * nothing has to happen. `cold` asks the kernel for pages that may not be in memory as well: a
+ * system call for each.
+ */
+struct cairn_run_probe {
+	struct cairn_point_probe point;
+	uint64_t offset; /* of the block that may hold the key, … */
+	unsigned record; /* … and which of its records it may be */
+	bool by_order;   /* no point index, or a damaged page of it: search by the seek section */
+};
+
+void cairn_run_prefetch(const struct cairn_run_reader *run, uint64_t hash, bool cold);
+int cairn_run_probe(
+    struct cairn_run_reader *run, uint64_t hash, bool cold, struct cairn_run_probe *probe);
+int cairn_run_settle(struct cairn_run_reader *run, cairn_slice key, uint64_t hash,
+    struct cairn_run_probe *probe, struct cairn_record *record);
 
 /*
  * A cursor over the run, standing nowhere. 0 or -ENOMEM. `advice` tells what it is for: SEQUENTIAL

@@ -25,6 +25,7 @@
 #include "format/checksum.h"
 #include "format/error.h"
 #include "format/kv02_block.h"
+#include "format/point_index.h"
 #include "format/seek_tree.h"
 
 #define CHUNK_SIZE     262144u
@@ -57,6 +58,8 @@ struct cairn_run_writer {
 	struct cairn_kv02_builder builder;
 	struct cairn_buffer bytes; /* a finished block or section on its way into chunks */
 	struct cairn_seek_builder *seek;
+	struct cairn_point_builder point;
+	uint64_t hash[CAIRN_BLOCK_RECORDS]; /* of the keys of the block being built */
 	struct cairn_buffer first_key;
 	struct cairn_buffer last_key;
 	struct cairn_run_footer footer; /* counts as they grow */
@@ -183,6 +186,7 @@ static void release(struct cairn_run_writer *writer)
 	for (unsigned i = 0; i < CHUNKS; i++)
 		free(writer->chunk[i].data);
 	cairn_seek_builder_free(writer->seek);
+	cairn_point_builder_release(&writer->point);
 	cairn_kv02_builder_release(&writer->builder);
 	cairn_buffer_release(&writer->bytes);
 	cairn_buffer_release(&writer->first_key);
@@ -251,6 +255,15 @@ int cairn_run_writer_open(struct cairn_io *io, const char *path, const struct ca
 	return 0;
 }
 
+static int index_block(struct cairn_run_writer *writer)
+{
+	for (unsigned i = 0; i < writer->builder.count; i++)
+		if (cairn_point_builder_add(&writer->point, writer->hash[i], writer->offset, i) !=
+		    0)
+			return out_of_memory(writer);
+	return 0;
+}
+
 /* Writes the block that was being built. */
 static int put_block(struct cairn_run_writer *writer)
 {
@@ -261,13 +274,16 @@ static int put_block(struct cairn_run_writer *writer)
 	cairn_slice first_key = cairn_kv02_builder_first_key(builder);
 	if (cairn_seek_builder_add(writer->seek, first_key, writer->offset) != 0)
 		return out_of_memory(writer);
+	int code = writer->spec.point_index ? index_block(writer) : 0;
+	if (code != 0)
+		return code;
 	writer->bytes.size = 0;
 	if (cairn_kv02_builder_finish(builder, writer->offset, &writer->bytes) != 0)
 		return out_of_memory(writer);
 	writer->footer.blocks++;
 	writer->blocks_checksum =
 	    cairn_checksum(writer->bytes.data, writer->bytes.size, writer->blocks_checksum);
-	int code = put(writer, writer->bytes.data, writer->bytes.size);
+	code = put(writer, writer->bytes.data, writer->bytes.size);
 	if (writer->bytes.capacity > KEEP_SIZE)
 		cairn_buffer_release(&writer->bytes);
 	return code;
@@ -316,6 +332,9 @@ int cairn_run_writer_add(struct cairn_run_writer *writer, const struct cairn_rec
 		if (code != 0)
 			return code;
 	}
+	if (writer->spec.point_index)
+		writer->hash[writer->builder.count] =
+		    cairn_key_hash(record->key, writer->spec.identity.hash_seed);
 	if (cairn_kv02_builder_add(&writer->builder, record) != 0)
 		return out_of_memory(writer);
 	if (writer->footer.records == 0 && keep_key(&writer->first_key, record->key) != 0)
@@ -353,14 +372,18 @@ static int end_section(struct cairn_run_writer *writer, enum cairn_run_section s
 }
 
 /* Writes `bytes` as a section. */
+static int put_bytes(
+    struct cairn_run_writer *writer, enum cairn_run_section section, uint32_t checksum)
+{
+	uint64_t offset = writer->offset;
+	int code = put(writer, writer->bytes.data, writer->bytes.size);
+	return code != 0 ? code : end_section(writer, section, offset, checksum);
+}
+
 static int put_section(struct cairn_run_writer *writer, enum cairn_run_section section)
 {
 	const struct cairn_buffer *bytes = &writer->bytes;
-	uint64_t offset = writer->offset;
-	int code = put(writer, bytes->data, bytes->size);
-	if (code != 0)
-		return code;
-	return end_section(writer, section, offset, cairn_checksum(bytes->data, bytes->size, 0));
+	return put_bytes(writer, section, cairn_checksum(bytes->data, bytes->size, 0));
 }
 
 static int put_seek_section(struct cairn_run_writer *writer)
@@ -370,6 +393,15 @@ static int put_seek_section(struct cairn_run_writer *writer)
 		writer->seek, buffer_slice(&writer->last_key), &writer->bytes) != 0)
 		return out_of_memory(writer);
 	return put_section(writer, CAIRN_SECTION_SEEK);
+}
+
+static int put_point_section(struct cairn_run_writer *writer)
+{
+	uint32_t checksum;
+	writer->bytes.size = 0;
+	if (cairn_point_builder_finish(&writer->point, &writer->bytes, &checksum) != 0)
+		return out_of_memory(writer);
+	return put_bytes(writer, CAIRN_SECTION_POINT, checksum);
 }
 
 static int put_bounds_section(struct cairn_run_writer *writer)
@@ -407,6 +439,8 @@ static int put_rest(struct cairn_run_writer *writer)
 		    writer, CAIRN_SECTION_BLOCKS, CAIRN_RUN_HEADER_SIZE, writer->blocks_checksum);
 	if (code == 0)
 		code = put_seek_section(writer);
+	if (code == 0 && writer->spec.point_index)
+		code = put_point_section(writer);
 	if (code == 0)
 		code = put_bounds_section(writer);
 	if (code == 0)

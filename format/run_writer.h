@@ -3,7 +3,7 @@
  *
  * Bytes go out in 256 KiB pieces through a queue of the I/O layer, two under way at once, with
  * early write-back, so that the sync at the end is short. Memory: the pieces, one block, 17 bytes a
- * block.
+ * block; for a point index 16 bytes a record, and at the end 8 more.
  */
 #ifndef CAIRN_FORMAT_RUN_WRITER_H
 #define CAIRN_FORMAT_RUN_WRITER_H
@@ -18,6 +18,7 @@ struct cairn_run_spec {
 	uint64_t number;
 	int format;         /* CAIRN_KV02 */
 	bool kinds;         /* whether tombstones may come */
+	bool point_index;   /* whether the file gets one */
 	uint64_t size_hint; /* expected size of the file, 0 = unknown: blocks are reserved ahead */
 };
 

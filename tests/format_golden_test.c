@@ -1,7 +1,7 @@
 /*
- * The golden `.kv` file: written once by version 1 of the format and never again. Today's reader
- * must read it, today's writer must write the same bytes. If it does not, the format has changed:
- * that needs a new version, and a new file beside this one.
+ * The golden `.kv` files, without and with a point index: written once by version 1 of the format
+ * and never again. Today's reader must read them, today's writer must write the same bytes. If it
+ * does not, the format has changed: that needs a new version, and a new file beside these.
  */
 #include "tests/test.h"
 
@@ -45,6 +45,14 @@ static void make_records(struct text_record *text, char *long_value, size_t long
 	}
 }
 
+static const struct {
+	const char *path;
+	bool point_index;
+} golden[] = {
+    {CAIRN_TEST_GOLDEN_DIR "/kv02.kv", false},
+    {CAIRN_TEST_GOLDEN_DIR "/kv02-point.kv", true},
+};
+
 static struct text_record text[RECORDS];
 static char long_value[1000];
 
@@ -66,10 +74,10 @@ static void print_finding(void *context, uint64_t offset, const char *finding)
 	printf("finding at %llu: %s\n", (unsigned long long)offset, finding);
 }
 
-static void golden_file_is_read(void **state)
+static void check_golden(struct cairn_io *io, const char *path)
 {
 	struct cairn_run_reader *run;
-	assert_int_equal(cairn_run_open(*state, CAIRN_TEST_GOLDEN_DIR "/kv02.kv", NULL, &run), 0);
+	assert_int_equal(cairn_run_open(io, path, NULL, &run), 0);
 	assert_int_equal(cairn_run_header(run)->number, NUMBER);
 	assert_memory_equal(&cairn_run_header(run)->identity, &identity, sizeof identity);
 	assert_int_equal(cairn_run_footer(run)->records, RECORDS);
@@ -99,15 +107,24 @@ static void golden_file_is_read(void **state)
 	cairn_run_close(run);
 }
 
-static void the_same_records_give_the_same_bytes(void **state)
+static void golden_files_are_read(void **state)
+{
+	for (size_t i = 0; i < sizeof golden / sizeof *golden; i++)
+		check_golden(*state, golden[i].path);
+}
+
+static void check_bytes(struct cairn_io *io, const char *golden_path, bool point_index)
 {
 	char *directory = test_directory();
 	char path[4200];
 	snprintf(path, sizeof path, "%s/000017.kv", directory);
-	struct cairn_run_spec spec = {
-	    .identity = identity, .number = NUMBER, .format = CAIRN_KV02, .kinds = true};
+	struct cairn_run_spec spec = {.identity = identity,
+	    .number = NUMBER,
+	    .format = CAIRN_KV02,
+	    .kinds = true,
+	    .point_index = point_index};
 	struct cairn_run_writer *writer;
-	assert_int_equal(cairn_run_writer_open(*state, path, &spec, &writer), 0);
+	assert_int_equal(cairn_run_writer_open(io, path, &spec, &writer), 0);
 	for (unsigned i = 0; i < RECORDS; i++)
 		assert_int_equal(cairn_run_writer_add(writer, &text[i].record), 0);
 	struct cairn_run_footer footer;
@@ -116,13 +133,19 @@ static void the_same_records_give_the_same_bytes(void **state)
 
 	size_t written_size, golden_size;
 	void *written = read_file(path, &written_size);
-	void *golden = read_file(CAIRN_TEST_GOLDEN_DIR "/kv02.kv", &golden_size);
+	void *golden_bytes = read_file(golden_path, &golden_size);
 	assert_int_equal(written_size, size);
 	assert_int_equal(written_size, golden_size);
-	assert_memory_equal(written, golden, golden_size);
+	assert_memory_equal(written, golden_bytes, golden_size);
 	free(written);
-	free(golden);
+	free(golden_bytes);
 	test_remove_directory(directory);
+}
+
+static void the_same_records_give_the_same_bytes(void **state)
+{
+	for (size_t i = 0; i < sizeof golden / sizeof *golden; i++)
+		check_bytes(*state, golden[i].path, golden[i].point_index);
 }
 
 static int set_up(void **state)
@@ -143,7 +166,7 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(golden_file_is_read),
+	    cmocka_unit_test(golden_files_are_read),
 	    cmocka_unit_test(the_same_records_give_the_same_bytes),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);

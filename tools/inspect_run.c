@@ -13,6 +13,7 @@
 #include "format/bytes.h"
 #include "format/checksum.h"
 #include "format/kv02_block.h"
+#include "format/point_index.h"
 #include "format/run_file.h"
 #include "format/seek_tree.h"
 #include "tools/inspect.h"
@@ -128,6 +129,7 @@ static const char *section_name(uint32_t section)
 	    [CAIRN_SECTION_BLOCKS] = "blocks",
 	    [CAIRN_SECTION_SEEK] = "seek",
 	    [CAIRN_SECTION_BOUNDS] = "bounds",
+	    [CAIRN_SECTION_POINT] = "point",
 	};
 	return section < sizeof names / sizeof *names && names[section] ? names[section]
 									: "unknown";
@@ -155,8 +157,9 @@ static void read_sections(struct run *run)
 	for (unsigned i = 0; i < run->footer.extents; i++) {
 		const struct cairn_run_extent *extent = &run->footer.extent[i];
 		cairn_slice bytes = extent_bytes(run, extent);
-		/* That of the blocks is checked with them. */
-		bool checked = extent->section != CAIRN_SECTION_BLOCKS;
+		/* That of the blocks is checked with them, that of a point index with its pages. */
+		bool checked = extent->section != CAIRN_SECTION_BLOCKS &&
+			       extent->section != CAIRN_SECTION_POINT;
 		bool good =
 		    !checked || extent->checksum == cairn_checksum(bytes.data, bytes.size, 0);
 		printf("  %" PRIu32 " %-7s at %" PRIu64 ", %" PRIu64 " bytes, checksum 0x%08" PRIx32
@@ -215,6 +218,31 @@ static void read_seek(struct run *run)
 	if (!run->has_seek)
 		cairn_inspect_problem(
 		    run->inspection, extent->offset, "the seek section names impossible blocks");
+}
+
+static void read_point(struct run *run)
+{
+	const struct cairn_run_extent *extent =
+	    cairn_run_footer_extent(&run->footer, CAIRN_SECTION_POINT);
+	struct cairn_point_index index;
+	uint64_t page;
+	if (!extent)
+		return;
+	cairn_slice bytes = extent_bytes(run, extent);
+	int code =
+	    cairn_point_open(&index, bytes.data, bytes.size, extent->checksum, run->footer.records);
+	if (code != 0) {
+		cairn_inspect_problem(run->inspection, extent->offset,
+		    code == CAIRN_CORRUPT ? "the point index fails its checksum"
+					  : "out of memory for the point index");
+		return;
+	}
+	cairn_inspect_field("point index", "%" PRIu32 " lines, %u bits of the hash in a slot",
+	    index.line_count, 16 - index.shift);
+	if (!cairn_point_check(&index, &page))
+		cairn_inspect_problem(run->inspection, extent->offset + page * CAIRN_POINT_PAGE,
+		    "page %" PRIu64 " of the point index is damaged", page);
+	cairn_point_close(&index);
 }
 
 /* ---------------------------------------------------------------- blocks */
@@ -376,6 +404,7 @@ int cairn_inspect_run(struct cairn_inspection *inspection)
 			read_sections(run);
 			read_bounds(run);
 			read_seek(run);
+			read_point(run);
 		}
 		read_blocks(run);
 		if (run->has_footer && run->whole) {
