@@ -147,11 +147,12 @@ typedef struct {
 			    * cairn_compact and cairn_wait only. For tests and benchmarks. */
 
 	/* Choices that are stored with the store. 0 keeps what it has (a new one: KV02, no
-	 * compression); a constant changes it for runs written from now on. Any run can be read
-	 * whatever these say. */
+	 * compression, point indexes); a constant changes it for runs written from now on. Any run
+	 * can be read whatever these say. */
 	int run_format;  /* CAIRN_KV02; CAIRN_KV03 is not supported yet */
 	int compression; /* CAIRN_NO_COMPRESSION; CAIRN_LZ4 is not supported yet */
-	int point_index; /* CAIRN_NO_POINT_INDEX; CAIRN_POINT_INDEX is not supported yet */
+	int point_index; /* CAIRN_POINT_INDEX: each run has a hash over its keys (7.5 bytes a key
+			  * in the file), for single keys; CAIRN_NO_POINT_INDEX */
 
 	/* Tuning. */
 	size_t memory_limit;         /* bytes, for cairn's own memory; default 512 MiB; raised to

@@ -241,7 +241,7 @@ static int new_manifest(struct cairn *db)
 	*manifest = (struct cairn_manifest){.next_number = 1,
 	    .run_format = CAIRN_KV02,
 	    .compression = CAIRN_NO_COMPRESSION,
-	    .point_index = CAIRN_NO_POINT_INDEX};
+	    .point_index = CAIRN_POINT_INDEX};
 	uint8_t random[sizeof manifest->identity.store_id + 8];
 	int rc = db->io->ops->entropy(db->io, random, sizeof random);
 	memcpy(manifest->identity.store_id, random, sizeof manifest->identity.store_id);

@@ -56,9 +56,8 @@ static int check_choices(const cairn_options *options)
 		return not_built("compression", CAIRN_LZ4);
 	if (options->compression && options->compression != CAIRN_NO_COMPRESSION)
 		return unknown("compression", options->compression);
-	if (options->point_index == CAIRN_POINT_INDEX)
-		return not_built("point_index", CAIRN_POINT_INDEX);
-	if (options->point_index && options->point_index != CAIRN_NO_POINT_INDEX)
+	if (options->point_index && options->point_index != CAIRN_POINT_INDEX &&
+	    options->point_index != CAIRN_NO_POINT_INDEX)
 		return unknown("point_index", options->point_index);
 	if (options->segment_bytes && options->segment_bytes != SEGMENT_DEFAULT)
 		return not_built("segment_bytes", (long long)options->segment_bytes);

@@ -1,10 +1,10 @@
 /*
- * store/read.c -- get and multi_get: reads as of now.
+ * store/read.c -- get: a read as of now.
  *
- * multi_get takes a view. get takes no lock: the reader enters an epoch, loads the set, then the
- * published sequence. Whatever was acknowledged before the call is in that set at or below that
- * sequence. A sequence may be stale when it is used (the versions that it needs were cut off): then
- * the newest one is loaded, which is visible by then.
+ * It takes no lock: the reader enters an epoch, loads the set, then the published sequence.
+ * Whatever was acknowledged before the call is in that set at or below that sequence. A sequence
+ * may be stale when it is used (the versions that it needs were cut off): then the newest one is
+ * loaded, which is visible by then.
  */
 #include "format/checksum.h"
 #include "store/store.h"
@@ -46,29 +46,4 @@ int cairn_get(cairn *db, cairn_slice key, void *buffer, size_t capacity, size_t 
 	}
 	cairn_epoch_exit();
 	return cairn_report(db, rc);
-}
-
-/* A view makes the answers those of one moment. */
-int cairn_multi_get(cairn *db, const cairn_slice *keys, size_t n,
-    int (*each)(void *context, size_t i, int result, cairn_slice value), void *context)
-{
-	cairn_view *view = NULL;
-	int rc = cairn_check_handle(db);
-	if (!rc && ((n && !keys) || !each))
-		rc = cairn_error(CAIRN_INVALID, "no keys or no function for the answers");
-	if (rc)
-		return cairn_report(db, rc);
-	rc = cairn_view_open(db, &view);
-	if (rc)
-		return rc;
-	int stopped = 0;
-	for (size_t i = 0; i < n && !stopped; i++) {
-		cairn_slice value;
-		int found = cairn_view_get(view, keys[i], &value);
-		if (found < 0 && rc == 0)
-			rc = found;
-		stopped = each(context, i, found, value);
-	}
-	cairn_view_close(view);
-	return stopped ? stopped : rc;
 }

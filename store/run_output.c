@@ -82,6 +82,7 @@ int cairn_run_output(const struct cairn_run_output *output, struct cairn_cursor 
 	    .run = {.identity = db->identity,
 		.number = number,
 		.format = db->options.run_format,
+		.point_index = db->options.point_index == CAIRN_POINT_INDEX,
 		.size_hint = output->size_hint},
 	    .input = input,
 	    .tombstones = output->tombstones,

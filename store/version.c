@@ -179,12 +179,21 @@ void cairn_set_unref(struct cairn_set *set)
 	free(set);
 }
 
-int cairn_set_find(const struct cairn_set *set, cairn_slice key, uint64_t hash, uint64_t sequence,
-    struct cairn_record *record)
+int cairn_set_find_in_tables(const struct cairn_set *set, cairn_slice key, uint64_t hash,
+    uint64_t sequence, struct cairn_record *record)
 {
 	int rc = cairn_memtable_get(set->active->memtable, key, hash, sequence, record);
 	for (size_t i = 0; rc == CAIRN_NOT_FOUND && i < set->sealed_count; i++)
 		rc = cairn_memtable_get(set->sealed[i]->memtable, key, hash, sequence, record);
+	return rc;
+}
+
+int cairn_set_find(const struct cairn_set *set, cairn_slice key, uint64_t hash, uint64_t sequence,
+    struct cairn_record *record)
+{
+	for (size_t i = 0; i < set->version->count; i++)
+		cairn_run_prefetch(set->version->runs[i]->reader, hash, false);
+	int rc = cairn_set_find_in_tables(set, key, hash, sequence, record);
 	for (size_t i = 0; rc == CAIRN_NOT_FOUND && i < set->version->count; i++)
 		rc = cairn_run_get(set->version->runs[i]->reader, key, hash, record);
 	return rc;

@@ -97,6 +97,10 @@ void cairn_set_unref(struct cairn_set *set);
 int cairn_set_find(const struct cairn_set *set, cairn_slice key, uint64_t hash, uint64_t sequence,
     struct cairn_record *record);
 
+/* The same without the runs. */
+int cairn_set_find_in_tables(const struct cairn_set *set, cairn_slice key, uint64_t hash,
+    uint64_t sequence, struct cairn_record *record);
+
 /* A merged cursor over everything in the set that is visible at `sequence`. The set must outlive
  * it. */
 int cairn_set_cursor(const struct cairn_set *set, uint64_t sequence, struct cairn_cursor **cursor);

@@ -162,9 +162,6 @@ static void what_is_not_built_is_refused_by_name(void **state)
 	options.compression = CAIRN_LZ4;
 	assert_refused(fixture->path, &options, CAIRN_UNSUPPORTED, "compression|2");
 	options = quiet();
-	options.point_index = CAIRN_POINT_INDEX;
-	assert_refused(fixture->path, &options, CAIRN_UNSUPPORTED, "point_index|1");
-	options = quiet();
 	options.segment_bytes = 1u << 20;
 	assert_refused(fixture->path, &options, CAIRN_UNSUPPORTED, "segment_bytes|1048576");
 	assert_false(is_there(fixture->path));
