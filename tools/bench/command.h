@@ -12,6 +12,7 @@
 struct bench_command {
 	struct bench_series series; /* engines, passes, options */
 	struct bench_environment environment;
+	cairn_options variant; /* of cairn, where the command has none of its own */
 	bool json;
 };
 

@@ -196,10 +196,12 @@ void cairn_bench_print_comparison(
 	const struct bench_options *o = &series->options;
 	fprintf(to,
 	    "%" PRIu32 " records, %zu + %zu bytes, %u thread%s, seed %" PRIu64
-	    ", median of %u passes in turns; (ratio to %s: above 1 is better); ± half the spread;"
-	    " * ended by --cap",
+	    ", median of %u passes in turns",
 	    o->records, o->key_size, o->value_size, o->threads, o->threads == 1 ? "" : "s", o->seed,
-	    series->passes, series->engines[0]->name);
+	    series->passes);
+	cairn_bench_print_choices(to, o);
+	fprintf(to, "; (ratio to %s: above 1 is better); ± half the spread; * ended by --cap",
+	    series->engines[0]->name);
 	if (o->cap > 0)
 		fprintf(to, " %g s", o->cap);
 	fprintf(to, "; every answer was checked.\n\n");

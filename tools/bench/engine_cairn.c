@@ -249,7 +249,7 @@ static int print_statistics(void *session, FILE *to)
 
 const struct bench_engine cairn_bench_cairn = {
     .name = "cairn",
-    .settings = "defaults: memtable 64 MiB, no compression; cairn_get (copies), "
+    .settings = "defaults: memtable 64 MiB, point index, no compression; cairn_get (copies), "
 		"held: cairn_view_get (zero copy); every value verified by its checksum",
     .traits = CAIRN_BENCH_ORDERED | CAIRN_BENCH_DURABLE | CAIRN_BENCH_CONCURRENT |
 	      CAIRN_BENCH_FILES | CAIRN_BENCH_SURVIVES,

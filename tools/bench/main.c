@@ -51,6 +51,7 @@ static const char usage_text[] =
     "  --cap SECONDS     ends a workload after so long; a fill is completed by batches,\n"
     "                    untimed. 0: never. Default: 0; compare: 15\n"
     "  --sync MODE       cairn's mode: interval (default), full, none\n"
+    "  --no-point-index  cairn's runs have none; reads go by the seek sections\n"
     "  --seed N          of keys, values and choices; default 1\n"
     "  --dir DIR         a directory to be made and removed; default $TMPDIR/cairn-bench-PID,\n"
     "                    or below /tmp\n"
@@ -124,9 +125,9 @@ static const struct option long_options[] = {{"engine", required_argument, NULL,
     {"num", required_argument, NULL, 'n'}, {"key-size", required_argument, NULL, 'k'},
     {"value-size", required_argument, NULL, 'v'}, {"threads", required_argument, NULL, 't'},
     {"passes", required_argument, NULL, 'p'}, {"cap", required_argument, NULL, 'c'},
-    {"sync", required_argument, NULL, 'y'}, {"seed", required_argument, NULL, 's'},
-    {"dir", required_argument, NULL, 'd'}, {"json", no_argument, NULL, 'j'},
-    {"help", no_argument, NULL, 'h'}, {0}};
+    {"sync", required_argument, NULL, 'y'}, {"no-point-index", no_argument, NULL, 'i'},
+    {"seed", required_argument, NULL, 's'}, {"dir", required_argument, NULL, 'd'},
+    {"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
 
 static bool set_option(struct bench_command *command, int option)
 {
@@ -162,6 +163,9 @@ static bool set_option(struct bench_command *command, int option)
 		return parse_seconds(optarg, &o->cap);
 	case 'y':
 		return parse_sync(optarg, &o->sync_mode);
+	case 'i':
+		command->variant.point_index = CAIRN_NO_POINT_INDEX;
+		return true;
 	case 's':
 		return parse_number(optarg, 0, UINT64_MAX, &o->seed);
 	case 'd':
@@ -243,7 +247,9 @@ static void set_defaults(struct bench_command *command, const struct command *wh
 	    .value_size = 100,
 	    .threads = 1,
 	    .seed = 1,
-	    .cap = which->cap};
+	    .cap = which->cap,
+	    .variant = &command->variant};
+	cairn_options_init(&command->variant);
 	cairn_bench_parse_workloads(&series->options, which->workloads);
 	while (cairn_bench_engines[series->engine_count]) {
 		series->engines[series->engine_count] = cairn_bench_engines[series->engine_count];

@@ -20,6 +20,16 @@ void cairn_bench_print_engine(FILE *to, const struct bench_engine *engine)
 	fprintf(to, "%s %s: %s\n", engine->name, version, engine->settings);
 }
 
+void cairn_bench_print_choices(FILE *to, const struct bench_options *options)
+{
+	if (options->sync_mode == CAIRN_SYNC_FULL)
+		fprintf(to, ", cairn with sync mode full");
+	if (options->sync_mode == CAIRN_SYNC_NONE)
+		fprintf(to, ", cairn with sync mode none");
+	if (options->variant && options->variant->point_index == CAIRN_NO_POINT_INDEX)
+		fprintf(to, ", cairn without point indexes");
+}
+
 static void print_times(FILE *to, const struct bench_series *series, size_t phase)
 {
 	static const double parts[] = {0.5, 0.9, 0.99, 0.999, 0.9999};
@@ -83,9 +93,11 @@ void cairn_bench_print_report(
 	cairn_bench_print_engine(to, series->engines[0]);
 	cairn_bench_print_environment(to, environment);
 	fprintf(to,
-	    "%" PRIu32 " records, %zu + %zu bytes, %u thread%s, seed %" PRIu64 ", %u pass%s\n\n",
+	    "%" PRIu32 " records, %zu + %zu bytes, %u thread%s, seed %" PRIu64 ", %u pass%s",
 	    o->records, o->key_size, o->value_size, o->threads, o->threads == 1 ? "" : "s", o->seed,
 	    series->passes, series->passes == 1 ? "" : "es");
+	cairn_bench_print_choices(to, o);
+	fprintf(to, "\n\n");
 	fprintf(to, "%-17s %12s %12s %10s %8s %8s %8s %8s %8s %9s %9s\n", "workload", "best /s",
 	    "median /s", "cpu ns/op", "p50 us", "p90", "p99", "p99.9", "p99.99", "max", "block ms");
 	for (size_t i = 0; i < o->phase_count; i++)

@@ -12,6 +12,8 @@
 /* One line, or several, about the machine; about an engine. */
 void cairn_bench_print_environment(FILE *to, const struct bench_environment *environment);
 void cairn_bench_print_engine(FILE *to, const struct bench_engine *engine);
+/* What cairn was asked to do otherwise than by default: ", …", or nothing. */
+void cairn_bench_print_choices(FILE *to, const struct bench_options *options);
 
 /* All about one engine. */
 void cairn_bench_print_report(

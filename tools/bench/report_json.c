@@ -122,8 +122,11 @@ void cairn_bench_print_json(
 	print_environment(to, environment);
 	fprintf(to,
 	    ",\n\"records\": %" PRIu32 ", \"key_size\": %zu, \"value_size\": %zu, \"threads\": %u, "
-	    "\"seed\": %" PRIu64 ", \"passes\": %u, \"cap_seconds\": %g,\n\"engines\": [\n",
-	    o->records, o->key_size, o->value_size, o->threads, o->seed, series->passes, o->cap);
+	    "\"seed\": %" PRIu64 ", \"passes\": %u, \"cap_seconds\": %g, "
+	    "\"sync_mode\": %d, \"point_index\": %s,\n\"engines\": [\n",
+	    o->records, o->key_size, o->value_size, o->threads, o->seed, series->passes, o->cap,
+	    o->sync_mode,
+	    o->variant && o->variant->point_index == CAIRN_NO_POINT_INDEX ? "false" : "true");
 	for (size_t i = 0; i < series->engine_count; i++) {
 		print_engine(to, series, i);
 		fprintf(to, i + 1 < series->engine_count ? ",\n" : "\n");
