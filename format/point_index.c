@@ -198,12 +198,39 @@ static bool verify_page(const struct cairn_point_index *index, size_t page)
 	return true;
 }
 
+static inline size_t page_of(uint32_t line)
+{
+	return (HEADER_SIZE + (size_t)line * CAIRN_POINT_LINE) / CAIRN_POINT_PAGE;
+}
+
+static inline bool is_trusted(const struct cairn_point_index *index, size_t page)
+{
+	uint64_t word = atomic_load_explicit(&index->trusted[page / 64], memory_order_relaxed);
+	return word >> page % 64 & 1;
+}
+
 /* Makes the page of a line safe to use. */
 static inline bool trust_line(const struct cairn_point_index *index, uint32_t line)
 {
-	size_t page = (HEADER_SIZE + (size_t)line * CAIRN_POINT_LINE) / CAIRN_POINT_PAGE;
-	uint64_t word = atomic_load_explicit(&index->trusted[page / 64], memory_order_relaxed);
-	return CAIRN_LIKELY(word >> page % 64 & 1) || verify_page(index, page);
+	size_t page = page_of(line);
+	return CAIRN_LIKELY(is_trusted(index, page)) || verify_page(index, page);
+}
+
+unsigned cairn_point_need(
+    const struct cairn_point_index *index, uint64_t hash, struct cairn_point_need need[2])
+{
+	size_t page = page_of(cairn_point_home(index, hash));
+	if (is_trusted(index, page)) {
+		need[0] =
+		    (struct cairn_point_need){cairn_point_line(index, hash), CAIRN_POINT_LINE};
+		return 1;
+	}
+	size_t start = page * CAIRN_POINT_PAGE, left = index->size - start;
+	need[0] = (struct cairn_point_need){
+	    index->section + start, left < CAIRN_POINT_PAGE ? left : CAIRN_POINT_PAGE};
+	need[1] = (struct cairn_point_need){
+	    index->section + index->size + page * CHECKSUM_SIZE, CHECKSUM_SIZE};
+	return 2;
 }
 
 /* The slots of a line whose fingerprint is that of `hash`: bit i for slot i. */

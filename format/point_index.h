@@ -94,6 +94,15 @@ static inline const uint8_t *cairn_point_line(const struct cairn_point_index *in
 	return index->lines + (size_t)cairn_point_home(index, hash) * CAIRN_POINT_LINE;
 }
 
+/* What the first step of a search for `hash` reads, to be asked for from the disk. Returns how many
+ * of `need` it filled in. */
+struct cairn_point_need {
+	const uint8_t *data;
+	size_t size;
+};
+unsigned cairn_point_need(
+    const struct cairn_point_index *index, uint64_t hash, struct cairn_point_need need[2]);
+
 /*
  * The first, then the next place where the key may be: 0 with *offset (a multiple of 8; below
  * 32 GiB, else unchecked) and *record. CAIRN_NOT_FOUND: the key is not in the run, by verified

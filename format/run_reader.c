@@ -487,10 +487,14 @@ void cairn_run_prefetch(const struct cairn_run_reader *run, uint64_t hash, bool 
 {
 	if (CAIRN_UNLIKELY(!run->point.section))
 		return;
-	if (CAIRN_UNLIKELY(cold))
-		ask_for(run, cairn_point_line(&run->point, hash), CAIRN_POINT_LINE);
-	else
+	if (CAIRN_LIKELY(!cold)) {
 		__builtin_prefetch(cairn_point_line(&run->point, hash));
+		return;
+	}
+	struct cairn_point_need need[2];
+	unsigned count = cairn_point_need(&run->point, hash, need);
+	for (unsigned i = 0; i < count; i++)
+		ask_for(run, need[i].data, need[i].size);
 }
 
 static void fetch(const uint8_t *from, size_t size)

@@ -170,6 +170,36 @@ static void places_beyond_2_gib_take_bits_from_the_fingerprint(void **state)
 }
 
 /* Every byte, one bit each: refused at open, or a search cannot tell and says so, or is right. */
+/* What is asked for from the disk: once all of it is there nothing else is read. */
+static void a_search_reads_what_it_says_that_it_needs(void **state)
+{
+	(void)state;
+	struct fixture f = {0};
+	make_keys(&f, 1000, test_seed(9));
+	build(&f);
+	const uint8_t *section = f.index.section;
+	size_t checksums = f.index.size;
+	for (size_t i = 0; i < f.count; i++) {
+		struct cairn_point_need need[2];
+		const uint8_t *line = cairn_point_line(&f.index, f.keys[i].hash);
+		size_t page = (size_t)(line - section) / CAIRN_POINT_PAGE;
+		bool met;
+		unsigned count = cairn_point_need(&f.index, f.keys[i].hash, need);
+		if (count == 2) {
+			assert_ptr_equal(need[0].data, section + page * CAIRN_POINT_PAGE);
+			assert_true(need[0].size == CAIRN_POINT_PAGE ||
+				    need[0].data + need[0].size == section + checksums);
+			assert_ptr_equal(need[1].data, section + checksums + page * 4);
+			assert_int_equal(need[1].size, 4);
+		}
+		search(&f.index, f.keys[i].hash, &f.keys[i], &met);
+		assert_int_equal(cairn_point_need(&f.index, f.keys[i].hash, need), 1);
+		assert_ptr_equal(need[0].data, line);
+		assert_int_equal(need[0].size, CAIRN_POINT_LINE);
+	}
+	release(&f);
+}
+
 static void a_damaged_index_never_says_not_found(void **state)
 {
 	(void)state;
@@ -233,6 +263,7 @@ int main(void)
 	    cmocka_unit_test(lines_that_overflow_wrap_around),
 	    cmocka_unit_test(an_index_that_is_one_overflow_is_still_exact),
 	    cmocka_unit_test(places_beyond_2_gib_take_bits_from_the_fingerprint),
+	    cmocka_unit_test(a_search_reads_what_it_says_that_it_needs),
 	    cmocka_unit_test(a_damaged_index_never_says_not_found),
 	    cmocka_unit_test(sizes_that_cannot_be_are_refused),
 	};

@@ -5,7 +5,10 @@
  */
 #include "tests/test.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "format/bytes.h"
 #include "format/checksum.h"
@@ -282,23 +285,64 @@ static void write_history(struct fixture *f, struct model *model, uint64_t *rand
 	}
 }
 
+static void check_many(cairn *db, const struct model *model, uint64_t *random)
+{
+	static uint8_t bytes[100][8];
+	cairn_slice keys[100];
+	for (unsigned round = 0; round < 500; round++) {
+		size_t n = test_random(random) % (COUNT(keys) + 1);
+		for (size_t i = 0; i < n; i++)
+			keys[i] = numbered(test_random(random) % 4000, bytes[i]);
+		struct answers answers = {model, keys, 0, 0};
+		assert_int_equal(cairn_multi_get(db, keys, n, check_answer, &answers), 0);
+		assert_int_equal(answers.seen, n);
+	}
+}
+
 static void many_keys_are_answered_as_one_by_one(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t random = test_seed(5);
 	struct model model = {0};
-	static uint8_t bytes[100][8];
-	cairn_slice keys[100];
 	write_history(f, &model, &random);
-	for (unsigned round = 0; round < 500; round++) {
-		size_t n = test_random(&random) % (COUNT(keys) + 1);
-		for (size_t i = 0; i < n; i++)
-			keys[i] = numbered(test_random(&random) % 4000, bytes[i]);
-		struct answers answers = {&model, keys, 0, 0};
-		assert_int_equal(cairn_multi_get(f->db, keys, n, check_answer, &answers), 0);
-		assert_int_equal(answers.seen, n);
-	}
+	check_many(f->db, &model, &random);
 	model_release(&model);
+}
+
+/* Takes what nobody has mapped out of memory, where the file system can. */
+static void drop_from_memory(const char *directory)
+{
+	DIR *listing = opendir(directory);
+	assert_non_null(listing);
+	const struct dirent *entry;
+	while ((entry = readdir(listing))) {
+		int file = openat(dirfd(listing), entry->d_name, O_RDONLY | O_CLOEXEC);
+		assert_true(file >= 0);
+		(void)fsync(file);
+		(void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+		close(file);
+	}
+	closedir(listing);
+}
+
+static void what_is_not_in_memory_is_answered_alike(void **state)
+{
+	(void)state;
+	uint64_t random = test_seed(6);
+	struct model model = {0};
+	struct fixture f = {0};
+	char *directory = test_directory();
+	assert_int_equal(cairn_open(directory, NULL, &f.db), 0);
+	write_history(&f, &model, &random);
+	for (unsigned round = 0; round < 3; round++) {
+		assert_int_equal(cairn_close(f.db), 0);
+		drop_from_memory(directory);
+		assert_int_equal(cairn_open(directory, NULL, &f.db), 0);
+		check_many(f.db, &model, &random);
+	}
+	assert_int_equal(cairn_close(f.db), 0);
+	model_release(&model);
+	test_remove_directory(directory);
 }
 
 static void whoever_has_enough_stops(void **state)
@@ -377,6 +421,7 @@ int main(void)
 	    TEST(runs_with_and_without_an_index_are_read_alike),
 	    TEST(a_damaged_page_does_not_hide_a_key),
 	    TEST(many_keys_are_answered_as_one_by_one),
+	    cmocka_unit_test(what_is_not_in_memory_is_answered_alike),
 	    TEST(whoever_has_enough_stops),
 	    TEST(an_impossible_key_is_answered_alone),
 	    TEST(a_get_through_a_view_allocates_nothing),
