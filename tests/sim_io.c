@@ -1229,9 +1229,9 @@ static int sim_queue_wait(struct cairn_queue *queue, struct cairn_write_request 
 static void sim_queue_close(struct cairn_queue *queue)
 {
 	struct sim_queue *q = queue_of(queue);
+	inside++;
 	while (q->waiting_count)
 		write_one(q);
-	inside++;
 	disk_of(queue->io)->open_count--;
 	free(q->waiting);
 	free(q->done);
