@@ -15,6 +15,7 @@
 #include "format/run_reader.h"
 #include "format/run_writer.h"
 #include "store/io_posix.h"
+#include "tests/forge.h"
 
 #define NUMBER  UINT64_C(3)
 #define RECORDS 32u /* three blocks */
@@ -415,45 +416,6 @@ static void file_that_goes_on_behind_its_footer_is_refused(void **state)
 
 /* Forgery: damage under checksums that were made right again. */
 
-static void mend_checksum(uint8_t *bytes, size_t size)
-{
-	cairn_put32(bytes + size - 4, cairn_checksum(bytes, size - 4, 0));
-}
-
-/* Those of the pages; that of the whole. */
-static uint32_t mend_point_index(uint8_t *data, size_t size)
-{
-	if (size < 64)
-		return 0;
-	size_t used = 64 + 64 * (size_t)cairn_get32(data + 8), pages = (used + 4095) / 4096;
-	if (used > size || size - used != 4 * pages)
-		return 0;
-	for (size_t i = 0; i < pages; i++) {
-		size_t left = used - 4096 * i;
-		cairn_put32(data + used + 4 * i,
-		    cairn_checksum(data + 4096 * i, left < 4096 ? left : 4096, i));
-	}
-	return cairn_checksum(data + used, 4 * pages, cairn_hash(data, 64, 0));
-}
-
-/* The extents' checksums, where the extents can be believed, then the footer's and the header's. */
-static void mend(uint8_t *data)
-{
-	uint8_t *footer = data + file_size - 512;
-	for (unsigned i = 0; i < 12; i++) {
-		uint8_t *extent = footer + 96 + (size_t)i * 24;
-		uint64_t offset = cairn_get64(extent + 8), size = cairn_get64(extent + 16);
-		uint32_t section = cairn_get32(extent);
-		if (section <= 1 || offset >= file_size || size > file_size - offset)
-			continue;
-		cairn_put32(extent + 4, section == CAIRN_SECTION_POINT
-					    ? mend_point_index(data + offset, (size_t)size)
-					    : cairn_checksum(data + offset, (size_t)size, 0));
-	}
-	mend_checksum(footer, 512);
-	mend_checksum(data, 128);
-}
-
 /* Only that it comes to an end, inside of the file; its answers are those of the forger. */
 static void read_forged(const uint8_t *data)
 {
@@ -496,7 +458,7 @@ static void forged_frames_and_sections_do_no_harm(void **state)
 			copy[at] = test_random(&random) & 1 ? (uint8_t)test_random(&random)
 							    : copy[at] ^ 0x80u;
 		}
-		mend(copy);
+		forge_run(copy, file_size);
 		read_forged(copy);
 	}
 	free(copy);
@@ -512,7 +474,7 @@ static void every_forged_byte_of_the_footer_does_no_harm(void **state)
 		for (size_t i = 0; i < sizeof values; i++) {
 			memcpy(copy, file_bytes, file_size);
 			copy[at] = values[i];
-			mend(copy);
+			forge_run(copy, file_size);
 			read_forged(copy);
 		}
 	}
@@ -528,7 +490,7 @@ static void seek_section_of_other_keys_is_found_by_verify(void **state)
 	memcpy(copy, file_bytes, file_size);
 	uint64_t seek = cairn_get64(copy + file_size - 512 + 96 + 24 + 8);
 	copy[seek + 128 + 15] ^= 1; /* the head of block 1 */
-	mend(copy);
+	forge_run(copy, file_size);
 	struct cairn_run_reader *run;
 	struct findings findings = {0};
 	assert_int_equal(open_image(copy, file_size, &run), 0);
@@ -549,7 +511,7 @@ static void newer_version_is_named_not_called_damaged(void **state)
 	for (size_t i = 0; i < 2; i++) {
 		memcpy(copy, file_bytes, file_size);
 		cairn_put32(copy + places[i], 77);
-		mend(copy);
+		forge_run(copy, file_size);
 		assert_int_equal(open_image(copy, file_size, &run), CAIRN_UNSUPPORTED);
 		assert_non_null(strstr(cairn_error_text(), "version 77"));
 		assert_non_null(strstr(cairn_error_text(), "version 1"));

@@ -13,6 +13,7 @@
 #include "format/checksum.h"
 #include "format/kv02_block.h"
 #include "format/run_reader.h"
+#include "tests/forge.h"
 #include "tests/fuzz.h"
 #include "tests/sim_io.h"
 
@@ -54,29 +55,19 @@ static void mend_blocks(uint8_t *bytes, uint64_t offset, uint64_t end)
 	}
 }
 
-static void mend_frame(uint8_t *bytes, size_t size)
-{
-	cairn_put32(bytes + size - 4, cairn_checksum(bytes, size - 4, 0));
-}
-
 static void mend(uint8_t *bytes, size_t size)
 {
 	if (size < HEADER_SIZE + FOOTER_SIZE)
 		return;
-	uint8_t *footer = bytes + size - FOOTER_SIZE;
 	for (unsigned i = 0; i < 12; i++) {
-		uint8_t *extent = footer + 96 + (size_t)i * 24;
+		const uint8_t *extent = bytes + size - FOOTER_SIZE + 96 + (size_t)i * 24;
 		uint64_t offset = cairn_get64(extent + 8), length = cairn_get64(extent + 16);
 		uint64_t most = size - FOOTER_SIZE;
-		if (offset > most || length > most - offset)
-			continue;
-		if (cairn_get32(extent) == CAIRN_SECTION_BLOCKS)
+		if (cairn_get32(extent) == CAIRN_SECTION_BLOCKS && offset <= most &&
+		    length <= most - offset)
 			mend_blocks(bytes, offset, offset + length);
-		else if (cairn_get32(extent) != 0)
-			cairn_put32(extent + 4, cairn_checksum(bytes + offset, (size_t)length, 0));
 	}
-	mend_frame(footer, FOOTER_SIZE);
-	mend_frame(bytes, HEADER_SIZE);
+	forge_run(bytes, size);
 }
 
 /* ---------------------------------------------------------------- reading */
