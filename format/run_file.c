@@ -9,7 +9,7 @@
  *	20     4  zeros
  *	24    16  store id
  *	40     8  hash seed of the store
- *	48     8  number of the file
+ *	48     8  number of the file; 0: a frozen table, which belongs to no store
  *	56    68  zeros
  *	124    4  checksum of the 124 bytes before it
  *

@@ -34,7 +34,7 @@ struct cairn_run_extent {
 
 struct cairn_run_header {
 	struct cairn_identity identity;
-	uint64_t number; /* the file's own, as in its name when it was written */
+	uint64_t number; /* the file's own, as in its name when it was written; 0: a frozen table */
 	uint32_t format; /* CAIRN_KV02 */
 	uint32_t flags;
 };

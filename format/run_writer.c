@@ -358,6 +358,11 @@ uint64_t cairn_run_writer_records(const struct cairn_run_writer *writer)
 	return writer->footer.records;
 }
 
+cairn_slice cairn_run_writer_last_key(const struct cairn_run_writer *writer)
+{
+	return buffer_slice(&writer->last_key);
+}
+
 /* Names the section that began at `offset` and ends here, and aligns for the next. */
 static int end_section(struct cairn_run_writer *writer, enum cairn_run_section section,
     uint64_t offset, uint32_t checksum)

@@ -35,6 +35,8 @@ int cairn_run_writer_add(struct cairn_run_writer *writer, const struct cairn_rec
 /* Bytes of the file so far (written or waiting). */
 uint64_t cairn_run_writer_size(const struct cairn_run_writer *writer);
 uint64_t cairn_run_writer_records(const struct cairn_run_writer *writer);
+/* Of the record added last, valid until the next; empty before the first. */
+cairn_slice cairn_run_writer_last_key(const struct cairn_run_writer *writer);
 
 /*
  * Writes what is left, the sections and the footer, truncates to size and syncs the file (not its

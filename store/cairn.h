@@ -97,8 +97,10 @@ extern "C" {
 
 typedef struct cairn cairn;             /* an open store */
 typedef struct cairn_view cairn_view;   /* a consistent point in time */
-typedef struct cairn_iter cairn_iter;   /* a place in the order of a view's keys */
+typedef struct cairn_iter cairn_iter;   /* a place in the order of a view's or table's keys */
 typedef struct cairn_batch cairn_batch; /* operations that are written together or not at all */
+typedef struct cairn_frozen_table cairn_table;        /* an open frozen table */
+typedef struct cairn_table_writer cairn_table_writer; /* one that is being built */
 
 /* ---------------------------------------------------------------- messages */
 
@@ -174,6 +176,10 @@ typedef struct {
 	 * background. May be NULL, may come from any thread, must not call into the store. */
 	void (*log)(void *context, const char *line);
 	void *callback_context;
+
+	/* Frozen tables only (cairn_table_writer_open). */
+	int last_wins; /* not zero: of records with equal keys the one added last is kept; 0: such a
+			* key is a failure */
 } cairn_options;
 
 /* Zeroes all, sets struct_size. */
@@ -319,6 +325,107 @@ CAIRN_API cairn_slice cairn_iter_value(cairn_iter *iter);
 
 /* 0, or the failure of the last move or value. */
 CAIRN_API int cairn_iter_status(const cairn_iter *iter);
+
+/* ---------------------------------------------------------------- frozen tables */
+
+/*
+ * A frozen table is one file of records that never changes: built once, in one go, then read by any
+ * number of processes, without a store around it. It has what a store's runs have: order, a point
+ * index, and a checksum on every record that is checked at every read. One table holds up to
+ * 32 GiB.
+ *
+ *	cairn_table_writer *writer;
+ *	cairn_table *table;
+ *	cairn_slice key = {"apple", 5}, value = {"red", 3};
+ *	int rc = cairn_table_writer_open("fruit.kv", NULL, &writer);
+ *	if (!rc) {
+ *		rc = cairn_table_writer_add(writer, key, value);
+ *		int finished = cairn_table_writer_finish(writer);
+ *		rc = rc ? rc : finished;
+ *	}
+ *	if (!rc)
+ *		rc = cairn_table_open("fruit.kv", &table);
+ *	if (!rc) {
+ *		rc = cairn_table_get(table, key, &value);
+ *		cairn_table_close(table);
+ *	}
+ *
+ * Messages of all these calls are those of cairn_message(NULL).
+ */
+
+/*
+ * Begins a table that will be the file `path`. Until it is finished nothing is changed there; what
+ * is written meanwhile lies beside it, in files `path`.R.N.tmp with a random R. So writers do not
+ * disturb each other, and of several for one path the last to finish wins. A killed build leaves
+ * such files behind: they are of no use, and can be removed when no build of that path is running.
+ *
+ * Of `options`, which may be NULL, these are looked at: run_format, compression, point_index
+ * (default: there is one), memory_limit, io_backend, last_wins.
+ *
+ * Memory: keys in ascending order take little; of others as many as go into half of memory_limit
+ * are sorted at a time. Not counted in that: a single record that is larger, and with a point index
+ * 24 bytes for each record of the table. Space beside `path`: the table, and when it was built in
+ * several parts, because keys did not ascend, as much again.
+ *
+ * A writer belongs to one thread at a time, and to the process that opened it: in a child of fork,
+ * calls on it are CAIRN_FORKED and touch nothing.
+ */
+CAIRN_API int cairn_table_writer_open(
+    const char *path, const cairn_options *options, cairn_table_writer **writer);
+
+/*
+ * Adds a record; key and value are copied. Keys may come in any order; ascending is fastest.
+ *
+ * CAIRN_TOO_LARGE (key or value) and CAIRN_INVALID for a slice without data leave the writer as it
+ * was. After any other failure it is failed: add and finish return that failure, and only finish
+ * and abort make sense. Among them: CAIRN_INVALID for a key that came before, without last_wins;
+ * the message names the key, and it may be a later call, or finish, that finds it. CAIRN_TOO_LARGE
+ * when the table would pass 32 GiB, -ENOSPC, -EIO, -ENOMEM.
+ */
+CAIRN_API int cairn_table_writer_add(
+    cairn_table_writer *writer, cairn_slice key, cairn_slice value);
+
+/*
+ * Completes the table: it is synced, read back and verified whole, and only then renamed to `path`,
+ * durably on 0. A file that was there is replaced in one step; whoever has it open keeps the old
+ * one. A table without records is fine. Frees the writer in any case.
+ *
+ * After a failure `path` is as it was, and nothing is left beside it (unless the disk does not even
+ * let files be removed). Only when the last step fails, the rename or the sync of its directory,
+ * may the new table stand there, whole.
+ */
+CAIRN_API int cairn_table_writer_finish(cairn_table_writer *writer);
+
+/* Gives the table up, removes what was written and frees the writer. NULL is fine. */
+CAIRN_API void cairn_table_writer_abort(cairn_table_writer *writer);
+
+/*
+ * Opens the table at `path`: nothing is written or locked, and the file may be replaced or removed
+ * while it is open. It is mapped, not read into memory (see SIGNALS).
+ *
+ * CAIRN_CORRUPT (file and offset), CAIRN_UNSUPPORTED for a newer format, CAIRN_INVALID for a file
+ * that belongs to a store: what it holds may be deleted or out of date there. -ENOENT, -errno.
+ */
+CAIRN_API int cairn_table_open(const char *path, cairn_table **table);
+
+/* CAIRN_BUSY while an iterator of the table is open: nothing has changed. No other thread may be
+ * using it. NULL is fine. */
+CAIRN_API int cairn_table_close(cairn_table *table);
+
+/*
+ * Reads the value of `key` without copying it: *value is valid until the table is closed. Verified;
+ * no lock, no allocation; any number of threads at once, and children of fork. CAIRN_NOT_FOUND,
+ * CAIRN_CORRUPT.
+ */
+CAIRN_API int cairn_table_get(cairn_table *table, cairn_slice key, cairn_slice *value);
+
+/* How many records there are. */
+CAIRN_API uint64_t cairn_table_count(const cairn_table *table);
+
+/* As cairn_iter_open, for the keys of a table. Any thread may open one; it then belongs to one
+ * thread at a time. */
+CAIRN_API int cairn_table_iter_open(
+    cairn_table *table, const cairn_range *range, cairn_iter **iter);
 
 /* ---------------------------------------------------------------- shaping */
 

@@ -41,6 +41,12 @@ static void register_handlers(void)
 	pthread_atfork(before_fork, in_parent, in_child);
 }
 
+uint32_t cairn_fork_watch(void)
+{
+	pthread_once(&registered, register_handlers);
+	return atomic_load_explicit(&cairn_fork_generation, memory_order_relaxed);
+}
+
 void cairn_fork_register(struct cairn *db)
 {
 	pthread_once(&registered, register_handlers);

@@ -1,6 +1,6 @@
 /*
- * store/iterate.c -- iterators: a merged cursor over a view's set, without tombstones, within
- * bounds.
+ * store/iterate.c -- iterators: a cursor over a view's set, or over a table, without tombstones,
+ * within bounds.
  *
  * States. Standing on a record, or nowhere. `pending` holds the failure of a value until the next
  * move has returned it. The range is kept as two bounds: `lower` (inclusive; empty = open, since no
@@ -10,10 +10,13 @@
 #include <stdlib.h>
 
 #include "format/buffer.h"
+#include "store/iterate.h"
 #include "store/view.h"
 
 struct cairn_iter {
-	struct cairn_view *view;
+	struct cairn *db;         /* NULL: of a table, which needs no handle */
+	struct cairn_view *view;  /* likewise */
+	_Atomic unsigned *in_use; /* of a table: counts its iterators */
 	struct cairn_cursor *cursor;
 	struct cairn_buffer lower;
 	struct cairn_buffer upper;
@@ -94,48 +97,81 @@ static int set_range(cairn_iter *iter, const cairn_range *range)
 	return rc;
 }
 
+/* Whether calls may go on. */
+static int check_iter(const cairn_iter *iter)
+{
+	return iter->db ? cairn_check_handle(iter->db) : 0;
+}
+
 static void free_iter(cairn_iter *iter)
 {
-	if (iter->cursor)
-		cairn_cursor_close(iter->cursor);
+	cairn_cursor_close(iter->cursor);
 	cairn_buffer_release(&iter->lower);
 	cairn_buffer_release(&iter->upper);
 	cairn_buffer_release(&iter->sought);
 	free(iter);
 }
 
+/* An iterator over `cursor`, which it takes over, also on failure. */
+static int make_iter(struct cairn_cursor *cursor, const cairn_range *range, cairn_iter **iter)
+{
+	cairn_iter *made = calloc(1, sizeof *made);
+	if (!made) {
+		cairn_cursor_close(cursor);
+		return cairn_error(-ENOMEM, "out of memory for an iterator");
+	}
+	made->cursor = cursor;
+	int rc = set_range(made, range);
+	if (rc) {
+		free_iter(made);
+		return rc;
+	}
+	*iter = made;
+	return 0;
+}
+
 int cairn_iter_open(cairn_view *view, const cairn_range *range, cairn_iter **iter)
 {
+	struct cairn_cursor *cursor;
 	if (iter)
 		*iter = NULL;
 	int rc = cairn_check_handle(view ? view->db : NULL);
 	if (!rc && !iter)
 		rc = cairn_error(CAIRN_INVALID, "no place for the iterator was given");
+	if (!rc)
+		rc = cairn_set_cursor(view->set, view->sequence, &cursor);
+	if (!rc)
+		rc = make_iter(cursor, range, iter);
 	if (rc)
 		return cairn_report(view ? view->db : NULL, rc);
-	cairn_iter *made = calloc(1, sizeof *made);
-	if (!made)
-		return cairn_report(
-		    view->db, cairn_error(-ENOMEM, "out of memory for an iterator"));
-	made->view = view;
-	rc = set_range(made, range);
-	if (!rc)
-		rc = cairn_set_cursor(view->set, view->sequence, &made->cursor);
-	if (rc) {
-		free_iter(made);
-		return cairn_report(view->db, rc);
-	}
+	(*iter)->db = view->db;
+	(*iter)->view = view;
 	view->iterators++;
-	*iter = made;
+	return 0;
+}
+
+int cairn_iter_over(struct cairn_cursor *cursor, const cairn_range *range, _Atomic unsigned *in_use,
+    cairn_iter **iter)
+{
+	int rc = make_iter(cursor, range, iter);
+	if (rc)
+		return rc;
+	(*iter)->in_use = in_use;
+	atomic_fetch_add(in_use, 1);
 	return 0;
 }
 
 void cairn_iter_close(cairn_iter *iter)
 {
-	if (!iter || cairn_check_handle(iter->view->db))
+	if (!iter || check_iter(iter))
 		return;
-	iter->view->iterators--;
+	cairn_view *view = iter->view;
+	_Atomic unsigned *in_use = iter->in_use;
 	free_iter(iter);
+	if (view)
+		view->iterators--;
+	else
+		atomic_fetch_sub(in_use, 1); /* last: the table may be closed from now on */
 }
 
 /* Every move ends here, also one that could not begin. */
@@ -143,13 +179,13 @@ static int arrive(cairn_iter *iter, int rc)
 {
 	iter->valid = rc == 0;
 	iter->status = rc < 0 ? rc : 0;
-	return cairn_report(iter->view->db, rc);
+	return cairn_report(iter->db, rc);
 }
 
 /* Every move begins here: non-zero is its result. */
 static int depart(cairn_iter *iter)
 {
-	int rc = cairn_check_handle(iter->view->db);
+	int rc = check_iter(iter);
 	if (!rc && iter->pending) {
 		rc = iter->pending;
 		iter->pending = 0;
@@ -259,7 +295,7 @@ static int step(cairn_iter *iter, int (*move)(struct cairn_cursor *cursor))
 	if (rc)
 		return arrive(iter, rc);
 	if (!iter->valid)
-		return iter->status ? cairn_report(iter->view->db, iter->status) : CAIRN_END;
+		return iter->status ? cairn_report(iter->db, iter->status) : CAIRN_END;
 	return arrive(iter, settle(iter, move(iter->cursor), move));
 }
 
@@ -275,7 +311,7 @@ int cairn_iter_prev(cairn_iter *iter)
 
 cairn_slice cairn_iter_key(const cairn_iter *iter)
 {
-	if (!iter->valid || cairn_is_inherited(iter->view->db))
+	if (!iter->valid || (iter->db && cairn_is_inherited(iter->db)))
 		return (cairn_slice){NULL, 0};
 	cairn_slice key = iter->cursor->key;
 	return key.size ? key : (cairn_slice){"", 0};
@@ -286,12 +322,12 @@ cairn_slice cairn_iter_value(cairn_iter *iter)
 	struct cairn_record record;
 	if (!iter->valid)
 		return (cairn_slice){NULL, 0};
-	int rc = cairn_check_handle(iter->view->db);
+	int rc = check_iter(iter);
 	if (!rc)
 		rc = iter->pending ? iter->pending : cairn_cursor_record(iter->cursor, &record);
 	if (rc) {
 		iter->pending = rc;
-		iter->status = cairn_report(iter->view->db, rc);
+		iter->status = cairn_report(iter->db, rc);
 		return (cairn_slice){NULL, 0};
 	}
 	return record.value.size ? record.value : (cairn_slice){"", 0};
@@ -299,6 +335,6 @@ cairn_slice cairn_iter_value(cairn_iter *iter)
 
 int cairn_iter_status(const cairn_iter *iter)
 {
-	int rc = cairn_check_handle(iter->view->db);
-	return rc ? cairn_report(iter->view->db, rc) : iter->status;
+	int rc = check_iter(iter);
+	return rc ? cairn_report(iter->db, rc) : iter->status;
 }

@@ -134,6 +134,8 @@ static inline bool cairn_is_inherited(const struct cairn *db)
 	       atomic_load_explicit(&cairn_fork_generation, memory_order_relaxed);
 }
 void cairn_fork_register(struct cairn *db);
+/* The generation of this process, counted up in children from now on: for what is no handle. */
+uint32_t cairn_fork_watch(void);
 void cairn_fork_unregister(struct cairn *db);
 
 /* 0, or the reason why no call on this handle may go on: CAIRN_INVALID for NULL, CAIRN_FORKED. */
