@@ -8,7 +8,8 @@ place=$(mktemp -d "${TMPDIR:-/tmp}/cairn-cli-XXXXXX") || exit 1
 trap 'rm -rf -- "$place"' EXIT
 cd "$place" || exit 1
 
-commands="put get del scan dump load stat verify repair compact wait checkpoint"
+commands=(put get del scan dump load "table build" "table get" "table scan" stat verify repair
+	compact wait checkpoint)
 failures=0
 count=0
 
@@ -78,17 +79,21 @@ usage_and_help() {
 	grep -q '^  checkpoint ' out
 	result $? "--help lists the commands"
 	local command
-	for command in $commands version help; do
-		run "$command" --help
+	for command in "${commands[@]}" version help; do
+		# shellcheck disable=SC2086 # two words are two arguments
+		run $command --help
 		grep -q "^usage: cairn $command" out && [ $status = 0 ] && [ ! -s err ]
 		result $? "$command --help prints its manual"
 		cp out manual
-		run help "$command"
+		# shellcheck disable=SC2086
+		run help $command
 		same "help $command is the same manual" manual out
-		run "$command" --bad
+		# shellcheck disable=SC2086
+		run $command --bad
 		complains "$command refuses an unknown option" 2 \
 			"cairn $command: there is no option '--bad'"
-		run "$command" a b c d e
+		# shellcheck disable=SC2086
+		run $command a b c d e
 		complains "$command refuses too many operands" 2 \
 			"cairn $command: " "is one operand too many"
 	done
@@ -96,12 +101,17 @@ usage_and_help() {
 
 too_few_operands() {
 	local command
-	for command in $commands; do
-		run "$command"
+	for command in "${commands[@]}"; do
+		# shellcheck disable=SC2086
+		run $command
 		complains "$command needs operands" 2 "cairn $command: an operand is missing"
 	done
 	run help nonsense
 	complains "help of nothing is wrong usage" 2 "no command 'nonsense'"
+	run help put get
+	complains "so is help of two commands" 2 "'get' is one operand too many"
+	run table
+	complains "table alone is no command" 2 "no command 'table'"
 	run scan store --limit
 	complains "an option without its argument is wrong usage" 2 "--limit takes an argument"
 	run scan store --limit 1x
@@ -334,6 +344,64 @@ loads() {
 	complains "a closed standard input is a failure" 3 "line 1: Bad file descriptor"
 }
 
+tables() {
+	run table build six.kv six
+	is "table build" 0 ''
+	run table scan six.kv
+	same "table scan gives it back" six out
+	run table scan six.kv --from b --to c --keys --reverse
+	is "with the options of scan" 0 'bb\nba\nb\n'
+	run table get six.kv ba
+	is "table get prints the value" 0 "$(grep '^ba' six | cut -f2)\n"
+	run get range 6261 --hex
+	cp out digits
+	run table get six.kv 6261 --hex
+	same "table get --hex is get --hex" digits out
+	run table get six.kv none
+	is "no such key is status 1" 1 ''
+	sort -R --random-source=many.tsv many.tsv >shuffled
+	"$tool" table build many.kv - <shuffled >out 2>err && run table scan many.kv
+	same "table build from standard input, in any order" many.tsv out
+	run table build words.kv words --format lines --no-point-index
+	run table scan words.kv
+	is "--format lines" 0 '\t3\nfour\t4\none\t1\ntwo\t2\n'
+	printf 'k\t1\nk\t2\n' >twice
+	run table build six.kv twice
+	complains "a key that comes twice is a failure" 3 "line 2: the key k comes twice"
+	run table scan six.kv
+	same "and leaves the table that was there" six out
+	run table build six.kv twice --last-wins
+	run table scan six.kv
+	is "the last wins when asked to, and the table is replaced" 0 'k\t2\n'
+	run table build none.kv bad.tsv
+	complains "a bad line is named" 3 "cairn table build: line 2501: there is no TAB"
+	run table build none.kv no-such-file
+	complains "and a file that is not there" 3 "no-such-file: No such file"
+	run table build none.kv six --compression lz4
+	complains "an option that is not built" 3 "options.compression"
+	run table build no/such.kv six
+	complains "a directory that is not there" 3 "No such file"
+	if ls none.kv* ./*.tmp >difference 2>&1; then
+		result 1 "failures leave no file" "$(cat difference)"
+	else
+		result 0 "failures leave no file"
+	fi
+	run table build empty.kv /dev/null
+	run table scan empty.kv
+	is "an empty table is a table" 0 ''
+	run table scan none.kv
+	complains "a table that is not there" 3 "cairn table scan: none.kv: "
+	run table get six k
+	complains "a file that is no table" 3 "cairn table get: six: "
+	run load run_store six
+	run table scan run_store/*.kv
+	complains "a run of a store is none" 3 "of a store"
+	"$tool" table scan many.kv >/dev/full 2>err
+	status=$?
+	: >out
+	complains "a full disk under standard output" 3 "cairn table scan: standard output:"
+}
+
 long_lines() {
 	{
 		printf 'short\tv\nlong\t'
@@ -476,6 +544,7 @@ one_record
 odd_keys
 scans
 loads
+tables
 long_lines
 whole_store
 beside_a_writer

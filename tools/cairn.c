@@ -21,6 +21,7 @@ static const struct cairn_tool_command *const families[] = {
     cairn_tool_data_commands,
     cairn_tool_scan_commands,
     cairn_tool_load_commands,
+    cairn_tool_table_commands,
     cairn_tool_stat_commands,
     cairn_tool_store_commands,
     cairn_tool_inspect_commands,
@@ -28,16 +29,30 @@ static const struct cairn_tool_command *const families[] = {
 };
 #define FAMILIES (sizeof families / sizeof *families)
 
-static const struct cairn_tool_command *find_command(const char *name)
+/* Whether `name` is the first word, or the first two; the second may be NULL. */
+static bool names(const char *name, const char *first, const char *second)
+{
+	size_t size = strlen(first);
+	if (strncmp(name, first, size) != 0)
+		return false;
+	return !name[size] || (name[size] == ' ' && second && strcmp(name + size + 1, second) == 0);
+}
+
+static const struct cairn_tool_command *find_command(const char *first, const char *second)
 {
 	for (size_t i = 0; i < FAMILIES; i++) {
 		for (const struct cairn_tool_command *command = families[i]; command->name;
 		     command++) {
-			if (strcmp(command->name, name) == 0)
+			if (names(command->name, first, second))
 				return command;
 		}
 	}
 	return NULL;
+}
+
+static int word_count(const struct cairn_tool_command *command)
+{
+	return strchr(command->name, ' ') ? 2 : 1;
 }
 
 static void print_overview(FILE *stream)
@@ -67,18 +82,20 @@ static int run_version(const struct cairn_tool_command *command, int argc, char 
 
 static int run_help(const struct cairn_tool_command *command, int argc, char **argv)
 {
-	char *name;
+	char *words[2];
 	const struct cairn_tool_option options[] = {{.name = NULL}};
-	int status = cairn_tool_parse(command, argc, argv, options, 0, 1, &name);
+	int status = cairn_tool_parse(command, argc, argv, options, 0, 2, words);
 	if (status != CAIRN_TOOL_GO_ON)
 		return status;
-	if (!name) {
+	if (!words[0]) {
 		print_overview(stdout);
 		return CAIRN_TOOL_FINE;
 	}
-	const struct cairn_tool_command *asked = find_command(name);
+	const struct cairn_tool_command *asked = find_command(words[0], words[1]);
 	if (!asked)
-		return cairn_tool_misuse(command, "there is no command '%s'", name);
+		return cairn_tool_misuse(command, "there is no command '%s'", words[0]);
+	if (words[1] && word_count(asked) == 1)
+		return cairn_tool_misuse(command, "'%s' is one operand too many", words[1]);
 	cairn_tool_print_help(stdout, asked);
 	return CAIRN_TOOL_FINE;
 }
@@ -116,11 +133,12 @@ int main(int argc, char **argv)
 		print_overview(stderr);
 		return CAIRN_TOOL_USAGE;
 	}
-	const struct cairn_tool_command *command = find_command(command_name(argv[1]));
+	const struct cairn_tool_command *command = find_command(command_name(argv[1]), argv[2]);
 	if (!command) {
 		fprintf(stderr, "cairn: there is no command '%s'\nsee: cairn help\n", argv[1]);
 		return CAIRN_TOOL_USAGE;
 	}
-	int status = command->run(command, argc - 1, argv + 1);
+	int words = word_count(command);
+	int status = command->run(command, argc - words, argv + words);
 	return cairn_tool_flush(command, stdout, "standard output", status);
 }

@@ -95,6 +95,16 @@ int cairn_tool_flush(
 	    errno ? strerror(errno) : "an earlier write failed");
 }
 
+void cairn_tool_print_value(cairn_slice value, bool hex, bool raw)
+{
+	if (hex && !raw)
+		cairn_escape_print(stdout, CAIRN_ESCAPE_HEX, value);
+	else
+		fwrite(value.data, 1, value.size, stdout);
+	if (!raw)
+		putchar('\n');
+}
+
 /* ---------------------------------------------------------------- arguments */
 
 void cairn_tool_print_help(FILE *stream, const struct cairn_tool_command *command)

@@ -24,12 +24,12 @@ enum cairn_tool_exit {
 };
 
 struct cairn_tool_command {
-	const char *name;
+	const char *name;     /* one word, or two with a space between them */
 	const char *synopsis; /* "DIR KEY VALUE [--hex]" */
 	const char *summary;  /* one line */
 	const char
 	    *help; /* the rest of its manual, options included, wrapped, ends with a newline */
-	/* argv[0] is the command's name. Returns the exit status. */
+	/* argv[0] is the command's name, or its last word. Returns the exit status. */
 	int (*run)(const struct cairn_tool_command *command, int argc, char **argv);
 };
 
@@ -37,6 +37,7 @@ struct cairn_tool_command {
 extern const struct cairn_tool_command cairn_tool_data_commands[];
 extern const struct cairn_tool_command cairn_tool_scan_commands[];
 extern const struct cairn_tool_command cairn_tool_load_commands[];
+extern const struct cairn_tool_command cairn_tool_table_commands[];
 extern const struct cairn_tool_command cairn_tool_stat_commands[];
 extern const struct cairn_tool_command cairn_tool_store_commands[];
 extern const struct cairn_tool_command cairn_tool_inspect_commands[];
@@ -101,6 +102,10 @@ int cairn_tool_misuse(const struct cairn_tool_command *command, const char *form
  * `status` or CAIRN_TOOL_FAILURE. */
 int cairn_tool_flush(
     const struct cairn_tool_command *command, FILE *stream, const char *name, int status);
+
+/* Prints a value to standard output: its bytes and a newline; as digits when `hex`, and with `raw`
+ * the bytes alone. */
+void cairn_tool_print_value(cairn_slice value, bool hex, bool raw);
 
 /* ---------------------------------------------------------------- stores */
 

@@ -52,16 +52,6 @@ static int run_del(const struct cairn_tool_command *command, int argc, char **ar
 	return cairn_tool_close(command, db, status);
 }
 
-static void print_value(cairn_slice value, bool hex, bool raw)
-{
-	if (hex && !raw)
-		cairn_escape_print(stdout, CAIRN_ESCAPE_HEX, value);
-	else
-		fwrite(value.data, 1, value.size, stdout);
-	if (!raw)
-		putchar('\n');
-}
-
 /* Through a view: a value of any size is printed from where it lies. */
 static int get_from(
     const struct cairn_tool_command *command, cairn *db, cairn_slice key, bool hex, bool raw)
@@ -74,7 +64,7 @@ static int get_from(
 	int status = CAIRN_TOOL_FINE;
 	code = cairn_view_get(view, key, &value);
 	if (code == CAIRN_OK)
-		print_value(value, hex, raw);
+		cairn_tool_print_value(value, hex, raw);
 	else if (code == CAIRN_NOT_FOUND)
 		status = CAIRN_TOOL_NEGATIVE;
 	else
