@@ -61,7 +61,7 @@ succeeds "a directory that is named" --num 500 --passes 1 --dir "$work/named"
 
 succeeds "kill" kill --num 2000 --passes 1
 grep -q '^| cairn | off | [1-9][0-9]* | 0 |' "$work/output" || fail "kill: no row of cairn"
-succeeds "seeds" seeds --engines cairn,memory --num 8192 --passes 1
+succeeds "seeds" seeds --engines cairn,table,memory --num 8192 --passes 1
 grep -q '^| cairn KV02' "$work/output" || fail "seeds: no row of cairn"
 
 [ "$(status_of "$bench" --workloads none)" -eq 2 ] || fail "a workload that is none: status 2"

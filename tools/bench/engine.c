@@ -6,6 +6,7 @@
 
 const struct bench_engine *const cairn_bench_engines[] = {
     &cairn_bench_cairn,
+    &cairn_bench_table,
 #ifdef CAIRN_BENCH_ROCKSDB
     &cairn_bench_rocksdb,
 #endif

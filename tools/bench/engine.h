@@ -49,7 +49,7 @@ struct bench_place {
 	uint64_t records;      /* about so many will come */
 	size_t key_size, value_size;
 	int sync_mode;                /* cairn only: of writes that are not asked to be durable */
-	const cairn_options *variant; /* cairn only: more options, or NULL */
+	const cairn_options *variant; /* cairn, table: more options, or NULL */
 };
 
 struct bench_engine {
@@ -101,6 +101,7 @@ struct bench_engine {
 extern const struct bench_engine *const cairn_bench_engines[];
 
 extern const struct bench_engine cairn_bench_cairn;
+extern const struct bench_engine cairn_bench_table;
 extern const struct bench_engine cairn_bench_memory;
 extern const struct bench_engine cairn_bench_rocksdb;
 extern const struct bench_engine cairn_bench_leveldb;
