@@ -2,7 +2,8 @@
  * tests/fuzz_run.c -- any bytes as a `.kv` file.
  *
  * Input: a byte of which bit 0 says that all checksums are to be made right, from those of records
- * up to that of the footer, so that what is behind them is reached; then the file.
+ * up to that of the footer, so that what is behind them is reached, and bit 1 that the file is to
+ * say of itself that it is a frozen table; then the file.
  *
  * Whatever the bytes are, every call comes to an end and answers one of its codes. When verify
  * finds nothing, the file is as good as any: then all reads succeed and agree.
@@ -13,6 +14,7 @@
 #include "format/checksum.h"
 #include "format/kv02_block.h"
 #include "format/run_reader.h"
+#include "store/table.h"
 #include "tests/forge.h"
 #include "tests/fuzz.h"
 #include "tests/sim_io.h"
@@ -68,6 +70,17 @@ static void mend(uint8_t *bytes, size_t size)
 			mend_blocks(bytes, offset, offset + length);
 	}
 	forge_run(bytes, size);
+}
+
+static void make_table(uint8_t *bytes, size_t size)
+{
+	if (size < HEADER_SIZE + FOOTER_SIZE)
+		return;
+	uint8_t *footer = bytes + size - FOOTER_SIZE;
+	cairn_put64(bytes + 48, CAIRN_TABLE_NUMBER);
+	cairn_put64(footer + 24, CAIRN_TABLE_NUMBER);
+	cairn_put32(footer + FOOTER_SIZE - 4, cairn_checksum(footer, FOOTER_SIZE - 4, 0));
+	cairn_put32(bytes + HEADER_SIZE - 4, cairn_checksum(bytes, HEADER_SIZE - 4, 0));
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -150,7 +163,8 @@ static void look_up_near(struct cairn_run_reader *run, cairn_slice key, bool goo
 	free(bytes);
 }
 
-static void read_run(struct cairn_run_reader *run)
+/* Whether verify finds nothing. */
+static bool read_run(struct cairn_run_reader *run)
 {
 	int rc = cairn_run_verify(run, NULL, NULL);
 	uint64_t up, down, offset;
@@ -163,6 +177,38 @@ static void read_run(struct cairn_run_reader *run)
 	look_up_near(run, cairn_run_last_key(run), good);
 	rc = cairn_run_block_offset(run, cairn_run_footer(run)->blocks - 1, &offset);
 	FUZZ_CHECK(rc == 0 ? offset < cairn_run_size(run) : rc == CAIRN_CORRUPT && !good);
+	return good;
+}
+
+/* All of it in order, each record also by get. */
+static void scan_table(cairn_table *table, uint64_t most, bool good)
+{
+	cairn_iter *iter;
+	uint64_t count = 0;
+	FUZZ_CHECK(cairn_table_iter_open(table, NULL, &iter) == 0);
+	int rc = cairn_iter_first(iter);
+	for (; rc == 0; rc = cairn_iter_next(iter), count++) {
+		FUZZ_CHECK(count < most);
+		cairn_slice value = cairn_iter_value(iter), found;
+		int got = cairn_table_get(table, cairn_iter_key(iter), &found);
+		FUZZ_CHECK(is_answer(got) && (got == 0) == (found.data != NULL));
+		FUZZ_CHECK(!good || (got == 0 && value.data && found.size == value.size &&
+					(value.size == 0 || found.data == value.data)));
+	}
+	FUZZ_CHECK(rc == CAIRN_END || (rc == CAIRN_CORRUPT && !good));
+	FUZZ_CHECK(!good || count == cairn_table_count(table));
+	cairn_iter_close(iter);
+}
+
+static void read_table(struct cairn_io *io, const struct cairn_run_reader *run, bool good)
+{
+	cairn_table *table;
+	bool is_table = cairn_run_header(run)->number == CAIRN_TABLE_NUMBER;
+	int rc = cairn_table_open_with(io, PATH, &table);
+	FUZZ_CHECK(rc == (is_table ? 0 : CAIRN_INVALID));
+	if (is_table)
+		scan_table(table, cairn_run_size(run) * CAIRN_BLOCK_RECORDS, good);
+	FUZZ_CHECK(cairn_table_close(table) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -172,13 +218,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *bytes = fuzz_copy(data + 1, --size);
 	if (data[0] & 1)
 		mend(bytes, size);
+	if (data[0] & 2)
+		make_table(bytes, size);
 	struct sim_disk *disk = sim_disk_new(1);
 	struct cairn_run_reader *run;
 	sim_disk_put(disk, PATH, bytes, size);
 	int rc = cairn_run_open(sim_disk_io(disk), PATH, NULL, &run);
 	FUZZ_CHECK(rc == 0 || rc == CAIRN_CORRUPT || rc == CAIRN_UNSUPPORTED);
 	if (rc == 0)
-		read_run(run);
+		read_table(sim_disk_io(disk), run, read_run(run));
 	else
 		FUZZ_CHECK(strstr(cairn_error_text(), PATH ": at offset "));
 	cairn_run_close(run);
