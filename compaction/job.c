@@ -101,7 +101,11 @@ static int copy_record(struct cairn_job *job)
 	}
 	if (!job->writer)
 		code = cairn_run_writer_open(job->spec.io, job->path, &job->spec.run, &job->writer);
-	return code != 0 ? code : cairn_run_writer_add(job->writer, &record);
+	if (code == 0)
+		code = cairn_run_writer_add(job->writer, &record);
+	if (code == 0 && job->spec.written)
+		job->spec.written(job->spec.context, record.key);
+	return code;
 }
 
 static int copy(struct cairn_job *job, uint64_t budget)

@@ -29,6 +29,8 @@ struct cairn_job_spec {
 	bool oldest;                /* no run is older than the inputs */
 	/* Whether an older run may hold the key; not asked when `oldest`; NULL = always true. */
 	bool (*older_may_hold)(void *context, cairn_slice key);
+	/* A record with this key was written; may be NULL. */
+	void (*written)(void *context, cairn_slice key);
 	void *context;
 	uint64_t sequence_low;
 	uint64_t sequence_high;

@@ -498,7 +498,8 @@ typedef struct {
 	uint64_t bytes;
 	uint64_t records; /* tombstones included */
 	uint64_t tombstones;
-	uint64_t dead_bytes; /* shadowed or deleted by newer runs; not estimated yet: 0 */
+	uint64_t dead_bytes; /* shadowed or deleted by newer runs, estimated from a sixteenth of the
+			      * keys */
 	int format;          /* CAIRN_KV02, … */
 	int compression;     /* CAIRN_NO_COMPRESSION, … */
 	unsigned segments;   /* files */

@@ -70,9 +70,10 @@ static int write_manifest(struct cairn *db, const struct cairn_version *version,
 	if (!rc) {
 		pthread_mutex_lock(&db->publish_lock); /* guards `rent` */
 		for (size_t i = 0; i < version->count; i++) {
-			files[i] = version->runs[i]->file;
-			runs[i] =
-			    (struct cairn_manifest_run){&files[i], 1, version->runs[i]->rent, 0};
+			const struct cairn_run *run = version->runs[i];
+			files[i] = run->file;
+			runs[i] = (struct cairn_manifest_run){
+			    &files[i], 1, run->rent, cairn_run_dead_bytes(run)};
 		}
 		pthread_mutex_unlock(&db->publish_lock);
 		manifest.runs = runs;

@@ -17,6 +17,7 @@ struct merge {
 	struct cairn_version *version; /* when it began */
 	size_t newest, oldest;
 	uint64_t input_bytes;
+	uint64_t dead_before; /* of the inputs, when it began */
 	bool stoppable;
 	const char *what; /* of the progress callback */
 	uint64_t progress_at;
@@ -40,6 +41,22 @@ static void mark_busy(struct merge *merge, bool busy)
 {
 	for (size_t i = merge->newest; i <= merge->oldest; i++)
 		merge->version->runs[i]->busy = busy;
+}
+
+/* [publish_lock] */
+static uint64_t dead_inputs(const struct merge *merge)
+{
+	uint64_t bytes = 0;
+	for (size_t i = merge->newest; i <= merge->oldest; i++)
+		bytes += atomic_load(&merge->version->runs[i]->dead_bytes);
+	return bytes;
+}
+
+/* [publish_lock] */
+static void claim(struct merge *merge)
+{
+	mark_busy(merge, true);
+	merge->dead_before = dead_inputs(merge);
 }
 
 /* The most that the output of a merge takes, its manifest, and the flush of what is in the log. */
@@ -81,7 +98,7 @@ static bool pick(struct cairn *db, bool at_rest, struct merge *merge, int *rc)
 			cut_to_room(db, runs, &job);
 			merge->newest = job.newest;
 			merge->oldest = job.oldest;
-			mark_busy(merge, true);
+			claim(merge);
 		}
 	}
 	pthread_mutex_unlock(&db->publish_lock);
@@ -138,6 +155,15 @@ static size_t place_of(const struct cairn_version *version, const struct cairn_r
 	return i;
 }
 
+/* What is dead of the output: what the runs in front of the inputs hid when it was written, and
+ * what flushes have hidden of the inputs since. [publish_lock] */
+static void count_dead(
+    const struct merge *merge, const struct cairn_shadow *shadow, struct cairn_run *run)
+{
+	uint64_t since = dead_inputs(merge) - merge->dead_before;
+	atomic_store(&run->dead_bytes, cairn_shadow_of(shadow, run) + since);
+}
+
 static void charge(struct merge *merge, uint64_t bytes)
 {
 	for (size_t i = merge->oldest + 1; i < merge->version->count; i++)
@@ -186,10 +212,12 @@ static void sum_inputs(struct merge *merge, struct cairn_run_output *output)
 static int run_merge(struct merge *merge)
 {
 	struct cairn *db = merge->db;
+	struct cairn_shadow shadow;
 	struct cairn_run_output output = {
 	    .db = db,
 	    .older = &merge->version->runs[merge->oldest + 1],
 	    .older_count = merge->version->count - merge->oldest - 1,
+	    .shadow = merge->newest ? &shadow : NULL,
 	    .stoppable = merge->stoppable,
 	    .progress = db->options.progress ? report_progress : NULL,
 	    .context = merge,
@@ -199,12 +227,17 @@ static int run_merge(struct merge *merge)
 	struct cairn_cursor *input;
 	struct cairn_run *run = NULL;
 	uint64_t bytes = 0;
-	int rc = check_space(db, room_for_output(db, merge->input_bytes));
+	int rc =
+	    cairn_shadow_init(&shadow, merge->version, 0, merge->newest, db->identity.hash_seed);
+	if (!rc)
+		rc = check_space(db, room_for_output(db, merge->input_bytes));
 	if (!rc)
 		rc = open_inputs(merge, &input);
 	if (!rc)
 		rc = cairn_run_output(&output, input, &run, &bytes);
 	pthread_mutex_lock(&db->publish_lock);
+	if (!rc && run)
+		count_dead(merge, &shadow, run);
 	if (!rc)
 		rc = publish_merge(merge, run, bytes);
 	mark_busy(merge, false);
@@ -212,6 +245,7 @@ static int run_merge(struct merge *merge)
 	if (rc && run)
 		cairn_run_output_discard(db, run);
 	cairn_run_unref(run);
+	cairn_shadow_release(&shadow);
 	return rc;
 }
 
@@ -258,7 +292,7 @@ static int merge_all(struct cairn *db)
 	bool needed = !is_compact(db, merge.version);
 	if (needed) {
 		merge.oldest = merge.version->count - 1;
-		mark_busy(&merge, true);
+		claim(&merge);
 	}
 	pthread_mutex_unlock(&db->publish_lock);
 	if (needed) {

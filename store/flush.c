@@ -82,8 +82,8 @@ static struct cairn_table *oldest_sealed(struct cairn *db, struct cairn_version 
 	return table;
 }
 
-static int publish_flush(
-    struct cairn *db, struct cairn_table *table, struct cairn_run *run, uint64_t bytes)
+static int publish_flush(struct cairn *db, struct cairn_table *table, struct cairn_run *run,
+    uint64_t bytes, const struct cairn_shadow *shadow)
 {
 	pthread_mutex_lock(&db->publish_lock);
 	struct cairn_version *current = cairn_current_version(db);
@@ -91,9 +91,12 @@ static int publish_flush(
 	int rc = next ? 0 : cairn_error(-ENOMEM, "out of memory for a version");
 	if (!rc) {
 		db->manifest.flush_bytes_written += bytes;
+		cairn_shadow_charge(shadow, current);
 		rc = cairn_publish(db, next, table, NULL, 0);
-		if (rc)
+		if (rc) {
+			cairn_shadow_discharge(shadow, current);
 			db->manifest.flush_bytes_written -= bytes;
+		}
 	}
 	pthread_mutex_unlock(&db->publish_lock);
 	cairn_version_unref(current);
@@ -137,10 +140,15 @@ static bool lend_reserve(struct cairn *db, uint64_t needed)
 static int flush_table(
     struct cairn *db, struct cairn_table *table, const struct cairn_version *version)
 {
+	struct cairn_shadow shadow;
+	int rc = cairn_shadow_init(&shadow, version, 0, version->count, db->identity.hash_seed);
+	if (rc)
+		return rc;
 	struct cairn_run_output output = {
 	    .db = db,
 	    .older = version->runs,
 	    .older_count = version->count,
+	    .shadow = version->count ? &shadow : NULL,
 	    .tombstones = cairn_memtable_deletes(table->memtable) > 0,
 	    .size_hint = cairn_memtable_payload(table->memtable) +
 			 cairn_memtable_payload(table->memtable) / 8,
@@ -150,14 +158,15 @@ static int flush_table(
 	struct cairn_run *run = NULL;
 	uint64_t bytes = 0;
 	bool lent = lend_reserve(db, flush_room(table));
-	int rc = cairn_memtable_cursor_open(table->memtable, table->last_sequence, &input);
+	rc = cairn_memtable_cursor_open(table->memtable, table->last_sequence, &input);
 	if (!rc)
 		rc = cairn_run_output(&output, input, &run, &bytes);
 	if (!rc)
-		rc = publish_flush(db, table, run, bytes);
+		rc = publish_flush(db, table, run, bytes, &shadow);
 	if (rc && run)
 		cairn_run_output_discard(db, run);
 	cairn_run_unref(run);
+	cairn_shadow_release(&shadow);
 	if (lent)
 		cairn_log_return_reserve(db->log);
 	return rc;

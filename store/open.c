@@ -275,6 +275,7 @@ static int open_run(
 	if (!*run)
 		return cairn_error(-ENOMEM, "out of memory for a run");
 	(*run)->rent = described->rent;
+	atomic_store(&(*run)->dead_bytes, described->dead_bytes);
 	return 0;
 }
 

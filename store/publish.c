@@ -65,8 +65,10 @@ static void describe_runs(const struct cairn_version *version, struct cairn_mani
     struct cairn_manifest_file *files, struct cairn_manifest_run *runs)
 {
 	for (size_t i = 0; i < version->count; i++) {
-		files[i] = version->runs[i]->file;
-		runs[i] = (struct cairn_manifest_run){&files[i], 1, version->runs[i]->rent, 0};
+		const struct cairn_run *run = version->runs[i];
+		files[i] = run->file;
+		runs[i] =
+		    (struct cairn_manifest_run){&files[i], 1, run->rent, cairn_run_dead_bytes(run)};
 	}
 	manifest->runs = runs;
 	manifest->run_count = version->count;

@@ -22,6 +22,12 @@ static bool older_may_hold(void *context, cairn_slice key)
 	return false;
 }
 
+static void note_written(void *context, cairn_slice key)
+{
+	const struct cairn_run_output *output = context;
+	cairn_shadow_note(output->shadow, key);
+}
+
 static int run_job(const struct cairn_run_output *output, struct cairn_job *job)
 {
 	int rc = 0;
@@ -88,6 +94,7 @@ int cairn_run_output(const struct cairn_run_output *output, struct cairn_cursor 
 	    .tombstones = output->tombstones,
 	    .oldest = output->older_count == 0,
 	    .older_may_hold = older_may_hold,
+	    .written = output->shadow ? note_written : NULL,
 	    .context = (void *)(uintptr_t)output,
 	    .sequence_low = output->sequence_low,
 	    .sequence_high = output->sequence_high,

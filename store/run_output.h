@@ -5,12 +5,14 @@
 #ifndef CAIRN_STORE_RUN_OUTPUT_H
 #define CAIRN_STORE_RUN_OUTPUT_H
 
+#include "store/shadow.h"
 #include "store/store.h"
 
 struct cairn_run_output {
 	struct cairn *db;
 	struct cairn_run *const *older; /* the runs older than the inputs, … */
 	size_t older_count;             /* … none: tombstones are dropped */
+	struct cairn_shadow *shadow;    /* is told of every record; NULL: nobody is */
 	bool tombstones;                /* whether the input may show any */
 	bool stoppable;                 /* give up with CAIRN_BUSY when the store is closing */
 	uint64_t size_hint;

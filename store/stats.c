@@ -18,6 +18,7 @@ static void describe_runs(const struct cairn_version *version, cairn_stats *stat
 		    .bytes = version->runs[i]->file.size,
 		    .records = footer->records,
 		    .tombstones = footer->tombstones,
+		    .dead_bytes = cairn_run_dead_bytes(version->runs[i]),
 		    .format = (int)footer->format,
 		    .compression = CAIRN_NO_COMPRESSION,
 		    .segments = 1,

@@ -5,7 +5,7 @@
  *
  *	flush_lock    one flush at a time
  *	merge_lock    one merge at a time
- *	publish_lock  one manifest at a time; guards `manifest`, runs' `busy` and `rent`
+ *	publish_lock  one manifest at a time; guards `manifest`, runs' `busy`, `rent`, `dead_bytes`
  *	write_lock    appends, the set's replacement, views
  *	leaf mutexes  error_mutex, progress_mutex, those inside modules
  */

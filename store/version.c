@@ -31,10 +31,17 @@ struct cairn_run *cairn_run_new(struct cairn_run_reader *reader,
 	}
 	atomic_init(&run->references, 1);
 	atomic_init(&run->obsolete, false);
+	atomic_init(&run->dead_bytes, 0);
 	run->file = *file;
 	run->reader = reader;
 	run->graveyard = graveyard;
 	return run;
+}
+
+uint64_t cairn_run_dead_bytes(const struct cairn_run *run)
+{
+	uint64_t bytes = atomic_load(&run->dead_bytes);
+	return bytes < run->file.size ? bytes : run->file.size;
 }
 
 void cairn_run_ref(struct cairn_run *run)

@@ -9,7 +9,8 @@
  *	set      the active table, the sealed ones, a version: all that holds records at one moment
  *
  * All are reference counted and immutable once published, but for the active table's content and a
- * run's `busy`, `rent` (guarded by the store's publish lock) and `obsolete` (atomic).
+ * run's `busy`, `rent`, `dead_bytes` (changed under the store's publish lock) and `obsolete`
+ * (atomic).
  */
 #ifndef CAIRN_STORE_VERSION_H
 #define CAIRN_STORE_VERSION_H
@@ -29,6 +30,7 @@ struct cairn_run {
 	    obsolete;  /* the durable manifest does not name it: remove the file at the end */
 	bool busy;     /* input of a merge */
 	uint64_t rent; /* compaction/policy.h */
+	_Atomic uint64_t dead_bytes; /* shadow.h; read by cairn_run_dead_bytes */
 	struct cairn_manifest_file file;
 	struct cairn_run_reader *reader;
 	struct cairn_obsolete *graveyard; /* takes the file over when it is obsolete */
@@ -62,6 +64,9 @@ struct cairn_run *cairn_run_new(struct cairn_run_reader *reader,
     const struct cairn_manifest_file *file, struct cairn_obsolete *graveyard);
 void cairn_run_ref(struct cairn_run *run);
 void cairn_run_unref(struct cairn_run *run); /* NULL is fine, as for all of these */
+
+/* What newer runs shadow or delete of its file, by estimate. Any thread. */
+uint64_t cairn_run_dead_bytes(const struct cairn_run *run);
 
 /* A version of `count` runs, references to them taken. NULL when memory is short. */
 struct cairn_version *cairn_version_new(struct cairn_run *const *runs, size_t count);
