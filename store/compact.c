@@ -146,15 +146,6 @@ static void report_progress(void *context, uint64_t bytes)
 	db->options.progress(db->options.callback_context, merge->what, bytes, merge->input_bytes);
 }
 
-/* Where the inputs stand now: flushes may have put newer runs in front of them. */
-static size_t place_of(const struct cairn_version *version, const struct cairn_run *run)
-{
-	size_t i = 0;
-	while (i < version->count && version->runs[i] != run)
-		i++;
-	return i;
-}
-
 /* What is dead of the output: what the runs in front of the inputs hid when it was written, and
  * what flushes have hidden of the inputs since. [publish_lock] */
 static void count_dead(
@@ -177,8 +168,9 @@ static int publish_merge(struct merge *merge, struct cairn_run *run, uint64_t by
 	struct cairn_run **inputs = &merge->version->runs[merge->newest];
 	size_t count = merge->oldest - merge->newest + 1;
 	struct cairn_version *current = cairn_current_version(db);
-	struct cairn_version *next =
-	    cairn_version_replace(current, place_of(current, inputs[0]), count, run);
+	/* Flushes may have put newer runs in front of the inputs. */
+	size_t place = cairn_version_place(current, inputs[0]);
+	struct cairn_version *next = cairn_version_replace(current, place, count, run);
 	int rc = next ? 0 : cairn_error(-ENOMEM, "out of memory for a version");
 	if (!rc) {
 		db->manifest.merge_bytes_written += bytes;

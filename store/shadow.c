@@ -65,20 +65,12 @@ uint64_t cairn_shadow_of(const struct cairn_shadow *shadow, const struct cairn_r
 	return bytes_of(output, sampled);
 }
 
-static size_t place_of(const struct cairn_version *version, const struct cairn_run *run)
-{
-	size_t i = 0;
-	while (i < version->count && version->runs[i] != run)
-		i++;
-	return i;
-}
-
 /* What `run` is in `current`, given the place behind the runs in front of it; NULL: it was merged
  * away to nothing. */
 static struct cairn_run *heir(
     const struct cairn_version *current, const struct cairn_run *run, size_t *place)
 {
-	size_t found = place_of(current, run);
+	size_t found = cairn_version_place(current, run);
 	if (found < current->count) {
 		*place = found + 1;
 		return current->runs[found];

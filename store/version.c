@@ -87,6 +87,14 @@ void cairn_version_unref(struct cairn_version *version)
 	free(version);
 }
 
+size_t cairn_version_place(const struct cairn_version *version, const struct cairn_run *run)
+{
+	size_t i = 0;
+	while (i < version->count && version->runs[i] != run)
+		i++;
+	return i;
+}
+
 struct cairn_version *cairn_version_replace(
     const struct cairn_version *version, size_t at, size_t count, struct cairn_run *run)
 {

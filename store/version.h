@@ -73,6 +73,9 @@ struct cairn_version *cairn_version_new(struct cairn_run *const *runs, size_t co
 void cairn_version_ref(struct cairn_version *version);
 void cairn_version_unref(struct cairn_version *version);
 
+/* Where the run stands; `count` when it does not. */
+size_t cairn_version_place(const struct cairn_version *version, const struct cairn_run *run);
+
 /* The version with `run` (NULL: none) in place of `count` runs from `at` on. NULL when memory is
  * short. */
 struct cairn_version *cairn_version_replace(
