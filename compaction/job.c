@@ -21,7 +21,6 @@
 #include <stdlib.h>
 
 #include "format/error.h"
-#include "format/run_reader.h"
 
 /* A step reads one record at most for this much of its budget: it ends even if all is dropped. */
 #define RECORD_COST 16u
@@ -40,6 +39,7 @@ struct cairn_job {
 	bool started; /* the input stands on a record that has been dealt with */
 	int failed;
 	struct cairn_run_writer *writer; /* NULL before the first record and after FINISH */
+	struct cairn_run_reader *run;    /* when DONE, until it is taken */
 	struct cairn_job_result result;
 };
 
@@ -154,9 +154,11 @@ static int verify(struct cairn_job *job)
 	if (code != 0)
 		return code;
 	code = cairn_run_verify(run, NULL, NULL);
-	cairn_run_close(run);
-	if (code != 0)
+	if (code != 0) {
+		cairn_run_close(run);
 		return code;
+	}
+	job->run = run;
 	job->phase = DONE;
 	return CAIRN_END;
 }
@@ -196,6 +198,13 @@ const struct cairn_job_result *cairn_job_result(const struct cairn_job *job)
 	return &job->result;
 }
 
+struct cairn_run_reader *cairn_job_take_run(struct cairn_job *job)
+{
+	struct cairn_run_reader *run = job->run;
+	job->run = NULL;
+	return run;
+}
+
 void cairn_job_close(struct cairn_job *job)
 {
 	if (!job)
@@ -203,6 +212,7 @@ void cairn_job_close(struct cairn_job *job)
 	if (job->failed == 0)
 		discard(job);
 	close_input(job);
+	cairn_run_close(job->run);
 	free(job->path);
 	free(job);
 }

@@ -16,6 +16,7 @@
 
 #include "format/io.h"
 #include "format/iter.h"
+#include "format/run_reader.h"
 #include "format/run_writer.h"
 
 struct cairn_job;
@@ -55,6 +56,10 @@ uint64_t cairn_job_written(const struct cairn_job *job);
 
 /* After CAIRN_END only. */
 const struct cairn_job_result *cairn_job_result(const struct cairn_job *job);
+
+/* After CAIRN_END, once: the run, open at `path` as it was verified, with its pages mapped. The
+ * caller closes it. NULL when it is empty. */
+struct cairn_run_reader *cairn_job_take_run(struct cairn_job *job);
 
 /* Frees it; a file that was not finished (no CAIRN_END) is removed. NULL is fine. */
 void cairn_job_close(struct cairn_job *job);

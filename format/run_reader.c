@@ -243,6 +243,16 @@ int cairn_run_open(struct cairn_io *io, const char *path, const struct cairn_run
 	return 0;
 }
 
+int cairn_run_renamed(struct cairn_run_reader *run, const char *path)
+{
+	char *copy = strdup(path);
+	if (!copy)
+		return cairn_error_at(-ENOMEM, path, CAIRN_NO_OFFSET, "not enough memory");
+	free(run->path);
+	run->path = copy;
+	return 0;
+}
+
 void cairn_run_close(struct cairn_run_reader *run)
 {
 	if (!run)

@@ -31,6 +31,10 @@ struct cairn_run_expect {
 int cairn_run_open(struct cairn_io *io, const char *path, const struct cairn_run_expect *expect,
     struct cairn_run_reader **run);
 
+/* The file gets the name `path`, by which messages will call it. 0 or -ENOMEM, and then nothing has
+ * changed. */
+int cairn_run_renamed(struct cairn_run_reader *run, const char *path);
+
 void cairn_run_close(struct cairn_run_reader *run); /* NULL is fine */
 
 const struct cairn_run_header *cairn_run_header(const struct cairn_run_reader *run);

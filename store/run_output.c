@@ -41,28 +41,28 @@ static int run_job(const struct cairn_run_output *output, struct cairn_job *job)
 	return rc == CAIRN_END ? 0 : rc;
 }
 
-/* Renames the finished file, durably, and opens it. */
+/* Gives the verified file its name, durably. Takes `reader` over. */
 static int adopt(struct cairn *db, const char *temporary, const char *path,
-    const struct cairn_manifest_file *file, struct cairn_run **run)
+    const struct cairn_manifest_file *file, struct cairn_run_reader *reader, struct cairn_run **run)
 {
 	struct cairn_io *io = db->io;
-	struct cairn_run_expect expect = {
-	    db->identity, file->number, file->size, file->footer_checksum};
-	struct cairn_run_reader *reader;
-	int rc = io->ops->rename(io, temporary, path);
+	int rc = cairn_run_renamed(reader, path);
+	if (!rc)
+		rc = io->ops->rename(io, temporary, path);
 	if (rc) {
-		/* It may have had its effect. */
+		cairn_run_close(reader);
+		/* A rename may have had its effect. */
 		(void)cairn_io_remove_remains(io, temporary, rc);
 		return cairn_io_remove_remains(io, path, rc);
 	}
 	rc = io->ops->sync_directory(io, db->directory);
-	if (!rc)
-		rc = cairn_run_open(io, path, &expect, &reader);
-	if (!rc) {
-		*run = cairn_run_new(reader, file, &db->obsolete);
-		if (!*run)
-			rc = cairn_error(-ENOMEM, "out of memory for a run");
+	if (rc) {
+		cairn_run_close(reader);
+		return cairn_io_remove_remains(io, path, rc);
 	}
+	*run = cairn_run_new(reader, file, &db->obsolete);
+	if (!*run)
+		rc = cairn_error(-ENOMEM, "out of memory for a run");
 	return rc ? cairn_io_remove_remains(io, path, rc) : 0;
 }
 
@@ -105,7 +105,7 @@ int cairn_run_output(const struct cairn_run_output *output, struct cairn_cursor 
 	if (!rc && !cairn_job_result(job)->empty) {
 		const struct cairn_job_result *result = cairn_job_result(job);
 		struct cairn_manifest_file file = {number, result->size, result->footer.checksum};
-		rc = adopt(db, temporary, path, &file, run);
+		rc = adopt(db, temporary, path, &file, cairn_job_take_run(job), run);
 		*bytes = file.size;
 	}
 done:
