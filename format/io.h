@@ -62,6 +62,7 @@ enum cairn_advice {
 	CAIRN_ADVISE_SEQUENTIAL,
 	CAIRN_ADVISE_RANDOM,
 	CAIRN_ADVISE_NEED, /* soon: start reading */
+	CAIRN_ADVISE_MAP,  /* now: read, and map in one go what single faults would */
 	CAIRN_ADVISE_DONE, /* not again soon */
 };
 

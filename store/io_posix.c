@@ -321,6 +321,7 @@ static void posix_advise(struct cairn_io *io, const struct cairn_map *map, uint6
 	    [CAIRN_ADVISE_SEQUENTIAL] = MADV_SEQUENTIAL,
 	    [CAIRN_ADVISE_RANDOM] = MADV_RANDOM,
 	    [CAIRN_ADVISE_NEED] = MADV_WILLNEED,
+	    [CAIRN_ADVISE_MAP] = MADV_POPULATE_READ,
 	    [CAIRN_ADVISE_DONE] = MADV_DONTNEED,
 	};
 	(void)io;

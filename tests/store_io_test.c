@@ -290,8 +290,8 @@ static void a_map_outlives_its_file(void **state)
 	assert_int_equal(ops->map(file, 5, &map), 0);
 	ops->close(file);
 	assert_int_equal(map.size, 5);
-	static const enum cairn_advice advices[] = {
-	    CAIRN_ADVISE_SEQUENTIAL, CAIRN_ADVISE_RANDOM, CAIRN_ADVISE_NEED, CAIRN_ADVISE_DONE};
+	static const enum cairn_advice advices[] = {CAIRN_ADVISE_SEQUENTIAL, CAIRN_ADVISE_RANDOM,
+	    CAIRN_ADVISE_NEED, CAIRN_ADVISE_MAP, CAIRN_ADVISE_DONE};
 	for (size_t i = 0; i < COUNT(advices); i++) {
 		ops->advise(io, &map, 0, 5, advices[i]);
 		ops->advise(io, &map, 3, UINT64_MAX, advices[i]);
