@@ -1,7 +1,7 @@
 /*
  * format/run_writer.h -- writes one `.kv` file from records in ascending key order.
  *
- * Bytes go out in 256 KiB pieces through a queue of the I/O layer, two under way at once, with
+ * Bytes go out in 2 MiB pieces through a queue of the I/O layer, two under way at once, with
  * early write-back, so that the sync at the end is short. Memory: the pieces, one block, 17 bytes a
  * block; for a point index 16 bytes a record, and at the end 8 more.
  */

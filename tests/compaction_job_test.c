@@ -41,6 +41,7 @@ static struct {
 } disk;
 
 static enum said said[RUNS][KEYS]; /* run 0 is the newest */
+static size_t value_step;          /* sizes of values are multiples of it, up to 198 */
 static struct cairn_run_reader *run[RUNS];
 
 /* ---- The disk ---- */
@@ -86,6 +87,7 @@ static int set_up(void **state)
 	directory = test_directory();
 	snprintf(output, sizeof output, "%s/000100.tmp", directory);
 	memset(said, 0, sizeof said);
+	value_step = 3;
 	return 0;
 }
 
@@ -116,7 +118,7 @@ static size_t files_in_directory(void)
 
 struct text {
 	char key[16];
-	char value[600];
+	char value[10000];
 };
 
 /* What run `number` says of a key: the value tells the run, and has a size of its own. */
@@ -126,7 +128,8 @@ static struct cairn_record record_of(struct text *text, int number, int key, enu
 	memset(text->value, 'a' + number, sizeof text->value);
 	struct cairn_record record = {
 	    .key = cairn_slice_of(text->key, strlen(text->key)),
-	    .value = cairn_slice_of(text->value, what == PUT ? (size_t)(key % 199 * 3) : 0),
+	    .value =
+		cairn_slice_of(text->value, what == PUT ? (size_t)(key % 199) * value_step : 0),
 	    .kind = what == PUT ? CAIRN_KIND_PUT : CAIRN_KIND_DELETE,
 	};
 	record.checksum = cairn_record_checksum(
@@ -511,6 +514,7 @@ static void a_full_disk_gets_its_room_back(void **state)
 {
 	(void)state;
 	uint64_t seed = test_seed(10);
+	value_step = 50; /* some MiB: a write takes two of them */
 	random_runs(&seed, 4);
 	int code = 0, writes = 0;
 	for (; code != CAIRN_END; writes++) {

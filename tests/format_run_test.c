@@ -807,8 +807,9 @@ static void failed_write_leaves_no_file(void **state)
 {
 	(void)state;
 	uint64_t random = test_seed(8);
-	struct records records = make_records(12, make_large, &random);
-	unsigned chunks = (unsigned)(write_records(&records, 0).size / 262144 + 1);
+	struct records records = make_records(60, make_large, &random);
+	unsigned chunks = (unsigned)(write_records(&records, 0).size / 2097152 + 1);
+	assert_true(chunks > 2);
 	assert_int_equal(unlink(path), 0);
 	struct cairn_io_ops ops = cairn_io_posix_ops;
 	ops.open = failing_open;
