@@ -361,7 +361,7 @@ static void opens_that_are_killed_again_and_again_do_not_fill_the_disk(void **st
 	make_copy(scenario);
 	for (unsigned i = 0; i < KILLS; i++) {
 		/* Before the run is published: a later open would be done sooner. */
-		open_and_kill(scenario, cost.calls / 4 * 3);
+		open_and_kill(scenario, cost.calls / 2);
 		uint64_t size = size_of(scenario->copy);
 		most = size > most ? size : most;
 	}
