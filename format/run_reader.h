@@ -75,11 +75,24 @@ int cairn_run_settle(struct cairn_run_reader *run, cairn_slice key, uint64_t has
     struct cairn_run_probe *probe, struct cairn_record *record);
 
 /*
+ * Looks `key` up by order, beginning at `block` (< blocks), which a search in several runs at once
+ * (cascade.h) found: the answer does not depend on it, only the time. Results as cairn_run_get.
+ */
+int cairn_run_get_from(struct cairn_run_reader *run, cairn_slice key, uint64_t hash, uint64_t block,
+    struct cairn_record *record);
+
+/*
  * A cursor over the run, standing nowhere. 0 or -ENOMEM. `advice` tells what it is for: SEQUENTIAL
  * asks for pages ahead (merges), RANDOM does not.
  */
 int cairn_run_cursor_open(
     struct cairn_run_reader *run, enum cairn_advice advice, struct cairn_cursor **cursor);
+
+/*
+ * The next seek of `cursor`, a run's, begins at `block` (< blocks, and the seek section has been
+ * trusted), which a search in several runs at once found: the answer does not depend on it.
+ */
+void cairn_run_cursor_aim(struct cairn_cursor *cursor, uint64_t block);
 
 /*
  * Reads all of it: every section's checksum, every block, record checksum, the order of keys, the
