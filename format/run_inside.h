@@ -1,6 +1,6 @@
 /*
- * format/run_inside.h -- the inside of an open run: what run_reader.c, run_cursor.c and run_verify.c
- * share, and nobody else includes but cascade.c, which searches in several runs at once.
+ * format/run_inside.h -- the inside of an open run: what its files (run_reader.c, run_cursor.c,
+ * run_verify.c) share, and nobody else includes but cascade.c, which searches in several at once.
  *
  * Terms. The *place* of a key is in the last block that begins at or below it: the only one that
  * can hold it. A search names that block or, when 8-byte heads tie, one to its right.
