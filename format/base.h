@@ -61,24 +61,50 @@ static inline size_t cairn_key_common(cairn_slice a, cairn_slice b)
 	return i;
 }
 
+/*
+ * Whether `key` begins with the `size` bytes at `prefix`, behind which 8 more can be read. As good
+ * as memcmp, and without a call for short ones.
+ */
+static inline bool cairn_key_begins(cairn_slice key, const void *prefix, size_t size)
+{
+	uint64_t a, b, c, d;
+	if (size > 16 || key.size < 8 || key.size < size)
+		return key.size >= size && (size == 0 || memcmp(key.data, prefix, size) == 0);
+	memcpy(&a, key.data, 8);
+	memcpy(&b, prefix, 8);
+	if (size <= 8) {
+		uint64_t differ = a ^ b;
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+		differ = __builtin_bswap64(differ);
+#endif
+		return size == 0 || differ >> (64 - 8 * size) == 0;
+	}
+	memcpy(&c, (const uint8_t *)key.data + size - 8, 8);
+	memcpy(&d, (const uint8_t *)prefix + size - 8, 8);
+	return ((a ^ b) | (c ^ d)) == 0;
+}
+
 /* The 8 bytes of `key` from offset `skip` as a big-endian number, zero padded: compares as the
  * bytes do. */
 static inline uint64_t cairn_key_head(cairn_slice key, size_t skip)
 {
 	if (skip >= key.size)
 		return 0;
-	const uint8_t *p = (const uint8_t *)key.data + skip;
-	size_t n = key.size - skip;
+	const uint8_t *p = key.data;
+	size_t left = key.size - skip, dropped = 0;
 	uint64_t head = 0;
-	if (CAIRN_LIKELY(n >= 8)) {
-		memcpy(&head, p, 8);
+	if (CAIRN_LIKELY(left >= 8)) {
+		memcpy(&head, p + skip, 8);
+	} else if (key.size >= 8) { /* its last 8 bytes, without those before `skip` */
+		memcpy(&head, p + key.size - 8, 8);
+		dropped = 8 - left;
 	} else {
-		memcpy(&head, p, n);
+		memcpy(&head, p + skip, left);
 	}
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	head = __builtin_bswap64(head);
 #endif
-	return head;
+	return head << 8 * dropped;
 }
 
 /* `alignment` is a power of two. */

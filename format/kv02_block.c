@@ -437,8 +437,11 @@ int cairn_kv02_open(
 bool cairn_kv02_check_keys(const struct cairn_kv02_block *block)
 {
 	uint32_t stored = cairn_get32(block->data + block->key_area_size);
-	if (stored != cairn_checksum(block->data, block->key_area_size, block->offset))
-		return false;
+	return stored == cairn_checksum(block->data, block->key_area_size, block->offset);
+}
+
+bool cairn_kv02_check_padding(const struct cairn_kv02_block *block)
+{
 	const uint8_t *end = block->data + block->size;
 	for (const uint8_t *p = block->values + block->value_start[block->count]; p < end; p++) {
 		if (*p != 0)
@@ -480,6 +483,8 @@ static uint32_t head_of_key(cairn_slice key, size_t prefix)
 /* <0, >0: all keys of the block are below, above `key`; 0: `key` begins with the prefix. */
 static int compare_prefix(const struct cairn_kv02_block *block, cairn_slice key)
 {
+	if (CAIRN_LIKELY(cairn_key_begins(key, block->prefix, block->prefix_size)))
+		return 0;
 	size_t shared = block->prefix_size < key.size ? block->prefix_size : key.size;
 	int order = shared ? memcmp(block->prefix, key.data, shared) : 0;
 	if (order)

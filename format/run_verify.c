@@ -168,7 +168,7 @@ static int verify_block(struct verifier *v, uint64_t offset, uint64_t *size)
 		v->whole = false;
 		return 0;
 	}
-	if (!cairn_kv02_check_keys(&block)) {
+	if (!cairn_kv02_check_keys(&block) || !cairn_kv02_check_padding(&block)) {
 		report(v, offset, "the keys or the padding of the block here are damaged");
 		v->whole = false;
 		return 0;

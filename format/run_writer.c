@@ -1,7 +1,7 @@
 /*
  * format/run_writer.c -- writes one `.kv` file, front to back.
  *
- * Terms. A *chunk* is 256 KiB of the file, starting at a multiple of 256 KiB: one write request and
+ * Terms. A *chunk* is 2 MiB of the file, starting at a multiple of 2 MiB: one write request and
  * its bytes. The chunk being filled is the *open* one; the others are free or under way.
  *
  * Invariants.

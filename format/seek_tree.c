@@ -55,11 +55,6 @@ static unsigned bits_of(uint64_t n)
 	return n ? 64 - (unsigned)__builtin_clzll(n) : 0;
 }
 
-static uint64_t offset_mask(unsigned offset_bits)
-{
-	return (UINT64_C(1) << offset_bits) - 1;
-}
-
 int cairn_seek_builder_new(struct cairn_seek_builder **builder)
 {
 	*builder = calloc(1, sizeof **builder);
@@ -150,7 +145,7 @@ static void fold_offsets(struct cairn_seek_builder *builder, unsigned offset_bit
 {
 	uint8_t *word = builder->level[0].heads.data;
 	const uint8_t *number = builder->offsets.data;
-	uint64_t mask = offset_mask(offset_bits);
+	uint64_t mask = cairn_seek_offset_mask(offset_bits);
 	for (uint64_t i = 0; i < builder->blocks; i++, word += 8, number += 8)
 		cairn_put64(word, (cairn_get64(word) & ~mask) | cairn_get64(number));
 }
@@ -257,31 +252,25 @@ bool cairn_seek_check(const struct cairn_seek_tree *tree, uint64_t first, uint64
 	return true;
 }
 
-/*
- * The entry of node `node` to go to: the last one <= `query`, the first when there is none.
- * Counting all 16 costs no branch that could be mispredicted.
- */
-static inline uint64_t find_entry(
-    const uint8_t *level, uint64_t entries, uint64_t node, uint64_t query)
-{
-	const uint8_t *head = level + node * NODE_SIZE;
-	uint64_t count = 0;
-	for (unsigned i = 0; i < CAIRN_SEEK_FANOUT; i++)
-		count += cairn_get64(head + (size_t)i * 8) <= query;
-	uint64_t start = node * CAIRN_SEEK_FANOUT;
-	if (CAIRN_UNLIKELY(count > entries - start))
-		count = entries - start;
-	return start + count - (count > 0);
-}
-
-uint64_t cairn_seek_find(const struct cairn_seek_tree *tree, cairn_slice key)
+CAIRN_RANK_INLINE uint64_t find(const struct cairn_seek_tree *tree, cairn_slice key, bool wide)
 {
 	uint64_t node = 0;
 	unsigned lcp = tree->top_lcp;
 	for (unsigned l = tree->levels; l > 0; l--) {
-		node = find_entry(tree->heads[l], tree->entries[l], node, cairn_key_head(key, lcp));
+		node = cairn_seek_step(
+		    tree->heads[l], tree->entries[l], node, cairn_key_head(key, lcp), wide);
 		lcp = tree->lcps[l][node];
 	}
-	uint64_t query = cairn_key_head(key, lcp) | offset_mask(tree->offset_bits);
-	return find_entry(tree->words, tree->blocks, node, query);
+	uint64_t query = cairn_key_head(key, lcp) | cairn_seek_offset_mask(tree->offset_bits);
+	return cairn_seek_step(tree->words, tree->blocks, node, query, wide);
+}
+
+CAIRN_RANK_TARGET static uint64_t find_wide(const struct cairn_seek_tree *tree, cairn_slice key)
+{
+	return find(tree, key, true);
+}
+
+uint64_t cairn_seek_find(const struct cairn_seek_tree *tree, cairn_slice key)
+{
+	return cairn_rank_wide() ? find_wide(tree, key) : find(tree, key, false);
 }

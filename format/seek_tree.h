@@ -30,6 +30,7 @@
 
 #include "format/buffer.h"
 #include "format/bytes.h"
+#include "format/rank.h"
 
 #define CAIRN_SEEK_FANOUT     16u
 #define CAIRN_SEEK_LEVELS_MAX 9u /* 16^9 blocks are more than any file has */
@@ -71,6 +72,26 @@ int cairn_seek_open(
  * written. */
 bool cairn_seek_check(const struct cairn_seek_tree *tree, uint64_t first, uint64_t limit);
 
+/*
+ * One step of a search: the entry of node `node` of a level with `entries` heads to go to, which is
+ * the last one <= `query`, or the first when there is none. Padding is never counted.
+ */
+CAIRN_RANK_INLINE uint64_t cairn_seek_step(
+    const uint8_t *heads, uint64_t entries, uint64_t node, uint64_t query, bool wide)
+{
+	uint64_t start = node * CAIRN_SEEK_FANOUT, left = entries - start;
+	uint64_t count = cairn_rank(heads, start, CAIRN_SEEK_FANOUT, query, wide);
+	if (CAIRN_UNLIKELY(count > left))
+		count = left;
+	return start + count - (count > 0);
+}
+
+/* What takes the place of the lowest bits of a word. */
+static inline uint64_t cairn_seek_offset_mask(unsigned offset_bits)
+{
+	return (UINT64_C(1) << offset_bits) - 1;
+}
+
 /* The block to look into for a key between the first and last of the run: the right one, or one to
  * its right. */
 uint64_t cairn_seek_find(const struct cairn_seek_tree *tree, cairn_slice key);
@@ -79,7 +100,7 @@ uint64_t cairn_seek_find(const struct cairn_seek_tree *tree, cairn_slice key);
 static inline uint64_t cairn_seek_offset(const struct cairn_seek_tree *tree, uint64_t block)
 {
 	uint64_t word = cairn_get64(tree->words + block * 8);
-	return (word & ((UINT64_C(1) << tree->offset_bits) - 1)) * 8;
+	return (word & cairn_seek_offset_mask(tree->offset_bits)) * 8;
 }
 
 #endif

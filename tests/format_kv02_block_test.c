@@ -422,6 +422,7 @@ static void check_round_trip(const struct set *set, uint64_t *random)
 		assert_int_equal(block.size, bytes.size);
 		assert_int_equal(block.offset, file_offset);
 		assert_true(cairn_kv02_check_keys(&block));
+		assert_true(cairn_kv02_check_padding(&block));
 		for (unsigned i = 0; i < set->count; i++)
 			check_record(&block, i, &set->entry[i]);
 		free(image);
@@ -666,7 +667,8 @@ static void check_flips(const struct set *set, uint64_t *random)
 				touch_all(&block);
 			else
 				assert_int_equal(rc, CAIRN_CORRUPT);
-			bool believed = rc == 0 && cairn_kv02_check_keys(&block);
+			bool believed = rc == 0 && cairn_kv02_check_keys(&block) &&
+					cairn_kv02_check_padding(&block);
 			assert_int_equal(believed, at >= values_at && at < padding_at);
 			if (believed)
 				assert_int_equal(damaged_records(&block, set), 1);

@@ -307,7 +307,7 @@ static uint64_t inspect_block(struct run *run, uint64_t offset, uint64_t end)
 			    inspection, offset, "the block here has no valid structure");
 		return 0;
 	}
-	bool good = cairn_kv02_check_keys(&block);
+	bool good = cairn_kv02_check_keys(&block) && cairn_kv02_check_padding(&block);
 	if (!good && !run->has_footer)
 		return 0;
 	if (inspection->blocks || inspection->records)
