@@ -29,6 +29,7 @@ struct merge {
 	struct cairn_cursor cursor; /* first: what users see */
 	struct cairn_cursor *leader;
 	struct cairn_cursor *second;
+	struct cairn_merge_aim *aim; /* NULL: nobody */
 	bool backward;
 	size_t count;
 	struct cairn_cursor *input[]; /* newest first */
@@ -111,6 +112,13 @@ static int advance(struct merge *merge)
 	return elect(merge);
 }
 
+/* All inputs are about to be sought. */
+static void take_aim(const struct merge *merge, cairn_slice key)
+{
+	if (merge->aim)
+		merge->aim->aim(merge->aim, key);
+}
+
 /* Places `input` on its first record behind `key` in the direction of the merge. */
 static int place_behind(const struct merge *merge, struct cairn_cursor *input, cairn_slice key)
 {
@@ -128,6 +136,7 @@ static int place_behind(const struct merge *merge, struct cairn_cursor *input, c
 static int turn(struct merge *merge)
 {
 	merge->backward = !merge->backward;
+	take_aim(merge, merge->leader->key);
 	for (size_t i = 0; i < merge->count; i++) {
 		struct cairn_cursor *input = merge->input[i];
 		if (input == merge->leader)
@@ -184,6 +193,7 @@ static int merge_seek(struct cairn_cursor *cursor, cairn_slice key)
 {
 	struct merge *merge = merge_of(cursor);
 	merge->backward = false;
+	take_aim(merge, key);
 	for (size_t i = 0; i < merge->count; i++) {
 		int code = cairn_cursor_seek(merge->input[i], key);
 		if (code < 0)
@@ -208,6 +218,8 @@ static void merge_close(struct cairn_cursor *cursor)
 {
 	struct merge *merge = merge_of(cursor);
 	close_all(merge->input, merge->count);
+	if (merge->aim)
+		merge->aim->close(merge->aim);
 	free(merge);
 }
 
@@ -239,4 +251,10 @@ int cairn_merge_open(struct cairn_cursor **inputs, size_t count, struct cairn_cu
 		merge->input[i] = inputs[i];
 	*merged = &merge->cursor;
 	return 0;
+}
+
+void cairn_merge_set_aim(struct cairn_cursor *merged, struct cairn_merge_aim *aim)
+{
+	assert(merged->ops == &merge_ops);
+	merge_of(merged)->aim = aim;
 }

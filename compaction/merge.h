@@ -19,4 +19,16 @@
  */
 int cairn_merge_open(struct cairn_cursor **inputs, size_t count, struct cairn_cursor **merged);
 
+/*
+ * Whoever can place many cursors at once is told before a merge seeks its inputs one by one.
+ * `close` is called when the merged cursor is closed.
+ */
+struct cairn_merge_aim {
+	void (*aim)(struct cairn_merge_aim *aim, cairn_slice key);
+	void (*close)(struct cairn_merge_aim *aim);
+};
+
+/* `merged` is of two inputs at least; it takes `aim` over. At most once. */
+void cairn_merge_set_aim(struct cairn_cursor *merged, struct cairn_merge_aim *aim);
+
 #endif

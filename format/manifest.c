@@ -25,9 +25,11 @@
  *	144  8  bytes written by merges
  * then the runs, newest first, each
  *	0    4  number of files, 1 to 65536
- *	4    4  zeros
+ *	4    4  checksum that stands in the header of its fractional index, 0 = it has none
  *	8    8  rent
  *	16   8  dead bytes
+ *	24   8  number of the index, 0 = none
+ *	32   8  size of the index, 0 = none
  * with its files behind it, in the order of their keys, each
  *	0    8  number
  *	8    8  size
@@ -64,7 +66,7 @@
 #define MAGIC_SIZE    8u
 #define HEAD_SIZE     24u /* what all versions share */
 #define FIXED_SIZE    152u
-#define RUN_SIZE      24u
+#define RUN_SIZE      40u
 #define FILE_SIZE     24u
 #define CHECKSUM_SIZE 4u
 #define TAIL_SIZE     (4u + CHECKSUM_SIZE)
@@ -117,9 +119,11 @@ static void encode_fixed(
 static void encode_run(const struct cairn_manifest_run *run, struct cairn_output *out)
 {
 	cairn_output32(out, (uint32_t)run->file_count);
-	cairn_output_zeros(out, 4);
+	cairn_output32(out, run->index.checksum);
 	cairn_output64(out, run->rent);
 	cairn_output64(out, run->dead_bytes);
+	cairn_output64(out, run->index.number);
+	cairn_output64(out, run->index.size);
 	for (size_t i = 0; i < run->file_count; i++) {
 		cairn_output64(out, run->files[i].number);
 		cairn_output64(out, run->files[i].size);
@@ -277,12 +281,16 @@ static int decode_run(struct cairn_manifest_run *run, struct reading *reading)
 	struct cairn_input *in = &reading->in;
 	uint64_t offset = reading_offset(reading);
 	uint32_t count = cairn_input32(in);
-	if (cairn_input32(in) != 0)
-		return padding_set(reading);
+	run->index.checksum = cairn_input32(in);
 	run->rent = cairn_input64(in);
 	run->dead_bytes = cairn_input64(in);
+	run->index.number = cairn_input64(in);
+	run->index.size = cairn_input64(in);
 	if (in->bad)
 		return ends_early(reading);
+	if (run->index.number == 0 && (run->index.size != 0 || run->index.checksum != 0))
+		return cairn_error_at(
+		    CAIRN_CORRUPT, reading->path, offset, "an index without a number" ADVICE);
 	if (count == 0 || count > CAIRN_MANIFEST_RUN_FILES_MAX ||
 	    count > cairn_input_left(in) / FILE_SIZE)
 		return cairn_error_at(CAIRN_CORRUPT, reading->path, offset,
@@ -340,6 +348,8 @@ static size_t collect_named(const struct cairn_manifest *manifest, struct named 
 		named[count++] = (struct named){manifest->log_number, 88};
 	for (size_t i = 0; i < manifest->run_count; i++) {
 		const struct cairn_manifest_run *run = &manifest->runs[i];
+		if (run->index.number)
+			named[count++] = (struct named){run->index.number, offset + 24};
 		offset += RUN_SIZE;
 		for (size_t j = 0; j < run->file_count; j++, offset += FILE_SIZE)
 			named[count++] = (struct named){run->files[j].number, offset};
@@ -366,7 +376,7 @@ static int check_numbers(const struct cairn_manifest *manifest, const char *path
 {
 	size_t count = 1;
 	for (size_t i = 0; i < manifest->run_count; i++)
-		count += manifest->runs[i].file_count;
+		count += manifest->runs[i].file_count + 1;
 	struct named *named = calloc(count, sizeof *named);
 	if (!named)
 		return out_of_memory(path);

@@ -8,6 +8,7 @@
 #define CAIRN_FORMAT_MANIFEST_H
 
 #include "format/buffer.h"
+#include "format/fraction.h"
 #include "format/identity.h"
 #include "format/io.h"
 
@@ -25,9 +26,10 @@ struct cairn_manifest_file {
 /* One run: files with disjoint, ascending key ranges. */
 struct cairn_manifest_run {
 	struct cairn_manifest_file *files;
-	size_t file_count;   /* >= 1 */
-	uint64_t rent;       /* see compaction/policy.h */
-	uint64_t dead_bytes; /* estimate: what newer runs shadow or delete */
+	size_t file_count;                /* >= 1 */
+	uint64_t rent;                    /* see compaction/policy.h */
+	uint64_t dead_bytes;              /* estimate: what newer runs shadow or delete */
+	struct cairn_fraction_file index; /* its fractional index; number 0: none */
 };
 
 struct cairn_manifest {

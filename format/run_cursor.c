@@ -19,8 +19,8 @@ struct run_cursor {
 	bool entered; /* `block` is block `index`, open and its keys verified */
 	uint64_t index;
 	unsigned record;
-	bool aimed; /* the next seek begins at block `aim` */
-	uint64_t aim;
+	bool aimed; /* the next seek begins at `aim` */
+	struct cairn_run_aim aim;
 	struct cairn_buffer key;
 };
 
@@ -127,15 +127,15 @@ static int run_cursor_prev(struct cairn_cursor *base)
 	return stand_on_last_of(cursor, cursor->index - 1);
 }
 
-/* Enters the block that `key`, which belongs to block `start` or to the left of it, has its place
+/* Enters the block that `key`, which belongs to block `aim` or to the left of it, has its place
  * in. */
-static int enter_place(
-    struct run_cursor *cursor, cairn_slice key, uint64_t start, struct cairn_run_place *place)
+static int enter_place(struct run_cursor *cursor, cairn_slice key, struct cairn_run_aim aim,
+    struct cairn_run_place *place)
 {
 	struct cairn_run_reader *run = cursor->run;
 	bool was_entered = cursor->entered;
 	cursor->entered = false;
-	int code = cairn_run_place(run, key, start, &cursor->block, place);
+	int code = cairn_run_place(run, key, aim, &cursor->block, place);
 	if (code == 0 && !(was_entered && cursor->index == place->index))
 		code = cairn_run_check_keys(run, &cursor->block);
 	if (code != 0)
@@ -158,7 +158,7 @@ static int seek_by_order(struct run_cursor *cursor, cairn_slice key)
 	int code = cairn_run_trust_order(run);
 	if (code != 0)
 		return stand_nowhere(cursor, code);
-	code = enter_place(cursor, key, cairn_seek_find(&run->seek, key), &place);
+	code = enter_place(cursor, key, cairn_run_aim_by_order(run, key), &place);
 	if (code != 0)
 		return code;
 	if (CAIRN_LIKELY(place.record < cursor->block.count))
@@ -200,10 +200,10 @@ static int run_cursor_seek(struct cairn_cursor *base, cairn_slice key)
 	return aimed ? seek_aimed(cursor, key) : seek_by_order(cursor, key);
 }
 
-void cairn_run_cursor_aim(struct cairn_cursor *base, uint64_t block)
+void cairn_run_cursor_aim(struct cairn_cursor *base, struct cairn_run_aim aim)
 {
 	struct run_cursor *cursor = run_cursor_of(base);
-	cursor->aim = block;
+	cursor->aim = aim;
 	cursor->aimed = true;
 }
 

@@ -35,8 +35,9 @@ struct cairn_run_reader {
 	struct cairn_run_shape shape;   /* of its blocks */
 	cairn_slice first_key;
 	cairn_slice last_key;
-	uint64_t first_head; /* cairn_key_head of the two: settles most of `outside` */
-	uint64_t last_head;
+	uint64_t
+	    first_head;     /* of the two, behind the prefix that all keys share: settles most of */
+	uint64_t last_head; /* `outside` */
 	atomic_bool seek_verified;
 };
 
@@ -81,14 +82,20 @@ static inline int cairn_run_open_block_at(
 	    run->header.flags & CAIRN_RUN_KINDS);
 }
 
+/* The same, with a message. */
+static inline int cairn_run_open_named(
+    const struct cairn_run_reader *run, uint64_t offset, struct cairn_kv02_block *block)
+{
+	if (CAIRN_UNLIKELY(cairn_run_open_block_at(run, offset, block) != 0))
+		return cairn_run_damaged(run, offset, "the block here has no valid structure");
+	return 0;
+}
+
 /* Opens block `index` (< blocks) by the trusted seek section. */
 static inline int cairn_run_open_block(
     const struct cairn_run_reader *run, uint64_t index, struct cairn_kv02_block *block)
 {
-	uint64_t offset = cairn_seek_offset(&run->seek, index);
-	if (CAIRN_UNLIKELY(cairn_run_open_block_at(run, offset, block) != 0))
-		return cairn_run_damaged(run, offset, "the block here has no valid structure");
-	return 0;
+	return cairn_run_open_named(run, cairn_seek_offset(&run->seek, index), block);
 }
 
 static inline int cairn_run_check_keys(
@@ -113,9 +120,12 @@ static inline int cairn_run_check_record(
 /* Whether `key` lies outside the bounds of the run. */
 static inline bool cairn_run_outside(const struct cairn_run_reader *run, cairn_slice key)
 {
-	uint64_t head = cairn_key_head(key, 0);
-	if (CAIRN_LIKELY(head > run->first_head && head < run->last_head))
-		return false;
+	size_t prefix = run->footer.prefix_size;
+	if (CAIRN_LIKELY(cairn_key_begins(key, run->first_key.data, prefix))) {
+		uint64_t head = cairn_key_head(key, prefix);
+		if (CAIRN_LIKELY(head > run->first_head && head < run->last_head))
+			return false;
+	}
 	return cairn_key_compare(key, run->first_key) < 0 ||
 	       cairn_key_compare(key, run->last_key) > 0;
 }
@@ -128,11 +138,19 @@ struct cairn_run_place {
 };
 
 /*
- * Places `key`, given that it belongs to block `start` or to the left of it; `block` is then open.
+ * Places `key`, given that it belongs to block `aim` or to the left of it; `block` is then open.
  * Its keys are not verified yet. A key below all others is placed at the very first record. Needs
  * the seek section to be trusted.
  */
-int cairn_run_place(struct cairn_run_reader *run, cairn_slice key, uint64_t start,
+int cairn_run_place(struct cairn_run_reader *run, cairn_slice key, struct cairn_run_aim aim,
     struct cairn_kv02_block *block, struct cairn_run_place *place);
+
+/* The block to look into for a key within the bounds. */
+static inline struct cairn_run_aim cairn_run_aim_by_order(
+    const struct cairn_run_reader *run, cairn_slice key)
+{
+	uint64_t block = cairn_seek_find(&run->seek, key);
+	return (struct cairn_run_aim){block, cairn_seek_offset(&run->seek, block)};
+}
 
 #endif

@@ -122,8 +122,8 @@ static int read_bounds(struct cairn_run_reader *run)
 	    cairn_key_common(run->first_key, run->last_key) != run->footer.prefix_size)
 		return cairn_run_damaged(
 		    run, extent->offset, "first and last key contradict the footer");
-	run->first_head = cairn_key_head(run->first_key, 0);
-	run->last_head = cairn_key_head(run->last_key, 0);
+	run->first_head = cairn_key_head(run->first_key, run->footer.prefix_size);
+	run->last_head = cairn_key_head(run->last_key, run->footer.prefix_size);
 	return 0;
 }
 
@@ -152,7 +152,6 @@ static int open_point_index(struct cairn_run_reader *run)
 		return cairn_error_at(-ENOMEM, run->path, CAIRN_NO_OFFSET, "not enough memory");
 	if (code != 0)
 		return cairn_run_damaged(run, extent->offset, "the point index fails its checksum");
-	guess_shape(run);
 	return 0;
 }
 
@@ -162,6 +161,7 @@ static int read_sections(struct cairn_run_reader *run)
 	if (code != 0)
 		return code;
 	run->blocks = cairn_run_footer_extent(&run->footer, CAIRN_SECTION_BLOCKS);
+	guess_shape(run);
 	const struct cairn_run_extent *seek =
 	    cairn_run_footer_extent(&run->footer, CAIRN_SECTION_SEEK);
 	if (cairn_seek_open(&run->seek, cairn_run_extent_bytes(run, seek), (size_t)seek->size,
@@ -240,6 +240,11 @@ uint64_t cairn_run_size(const struct cairn_run_reader *run)
 const char *cairn_run_path(const struct cairn_run_reader *run)
 {
 	return run->path;
+}
+
+bool cairn_run_has_point_index(const struct cairn_run_reader *run)
+{
+	return run->point.section;
 }
 
 cairn_slice cairn_run_first_key(const struct cairn_run_reader *run)
@@ -339,17 +344,17 @@ static int look_left(const struct cairn_run_reader *run, cairn_slice key,
 	return 0;
 }
 
-int cairn_run_place(struct cairn_run_reader *run, cairn_slice key, uint64_t start,
+int cairn_run_place(struct cairn_run_reader *run, cairn_slice key, struct cairn_run_aim aim,
     struct cairn_kv02_block *block, struct cairn_run_place *place)
 {
-	place->index = start;
-	int code = cairn_run_open_block(run, start, block);
+	place->index = aim.block;
+	int code = cairn_run_open_named(run, aim.offset, block);
 	if (code != 0)
 		return code;
 	place->record = cairn_kv02_lower_bound(block, key, &place->equal);
 	if (CAIRN_LIKELY(place->record > 0 || place->equal))
 		return 0;
-	if (start == 0 && cairn_key_compare(key, run->first_key) < 0)
+	if (aim.block == 0 && cairn_key_compare(key, run->first_key) < 0)
 		return 0;
 	return look_left(run, key, block, place);
 }
@@ -381,7 +386,7 @@ static int get_by_order(
 	struct cairn_run_place place;
 	int code = cairn_run_trust_order(run);
 	if (code == 0)
-		code = cairn_run_place(run, key, cairn_seek_find(&run->seek, key), &block, &place);
+		code = cairn_run_place(run, key, cairn_run_aim_by_order(run, key), &block, &place);
 	return code != 0 ? code : get_at(run, key, hash, &block, &place, record);
 }
 
@@ -400,22 +405,22 @@ static int was_too_far_left(
 	return code;
 }
 
-int cairn_run_get_from(struct cairn_run_reader *run, cairn_slice key, uint64_t hash, uint64_t block,
-    struct cairn_record *record)
+int cairn_run_get_from(struct cairn_run_reader *run, cairn_slice key, uint64_t hash,
+    struct cairn_run_aim aim, struct cairn_record *record)
 {
-	struct cairn_kv02_block open;
+	struct cairn_kv02_block block;
 	struct cairn_run_place place;
 	bool wrong = false;
 	*record = (struct cairn_record){0};
 	int code = cairn_run_trust_order(run);
 	if (code == 0)
-		code = cairn_run_place(run, key, block, &open, &place);
-	if (code == 0 && place.record == open.count)
+		code = cairn_run_place(run, key, aim, &block, &place);
+	if (code == 0 && place.record == block.count)
 		code = was_too_far_left(run, key, place.index, &wrong);
 	if (code != 0)
 		return code;
 	return wrong ? get_by_order(run, key, hash, record)
-		     : get_at(run, key, hash, &open, &place, record);
+		     : get_at(run, key, hash, &block, &place, record);
 }
 
 /* Starts to read pages that may not be in memory. */

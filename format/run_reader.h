@@ -42,6 +42,9 @@ const struct cairn_run_footer *cairn_run_footer(const struct cairn_run_reader *r
 uint64_t cairn_run_size(const struct cairn_run_reader *run);
 const char *cairn_run_path(const struct cairn_run_reader *run);
 
+/* Whether it has a point index: gets by hash need no search by order. */
+bool cairn_run_has_point_index(const struct cairn_run_reader *run);
+
 /* First and last key; valid until close. */
 cairn_slice cairn_run_first_key(const struct cairn_run_reader *run);
 cairn_slice cairn_run_last_key(const struct cairn_run_reader *run);
@@ -74,12 +77,19 @@ int cairn_run_probe(
 int cairn_run_settle(struct cairn_run_reader *run, cairn_slice key, uint64_t hash,
     struct cairn_run_probe *probe, struct cairn_record *record);
 
+/* A block, and where it begins in the file (cairn_run_block_offset): where to begin a search that
+ * somebody else has begun. */
+struct cairn_run_aim {
+	uint64_t block;
+	uint64_t offset;
+};
+
 /*
- * Looks `key` up by order, beginning at `block` (< blocks), which a search in several runs at once
- * (cascade.h) found: the answer does not depend on it, only the time. Results as cairn_run_get.
+ * Looks `key` up by order, beginning at a block that a search in several runs at once (cascade.h)
+ * found: the answer does not depend on which it is, only the time. Results as cairn_run_get.
  */
-int cairn_run_get_from(struct cairn_run_reader *run, cairn_slice key, uint64_t hash, uint64_t block,
-    struct cairn_record *record);
+int cairn_run_get_from(struct cairn_run_reader *run, cairn_slice key, uint64_t hash,
+    struct cairn_run_aim aim, struct cairn_record *record);
 
 /*
  * A cursor over the run, standing nowhere. 0 or -ENOMEM. `advice` tells what it is for: SEQUENTIAL
@@ -89,10 +99,10 @@ int cairn_run_cursor_open(
     struct cairn_run_reader *run, enum cairn_advice advice, struct cairn_cursor **cursor);
 
 /*
- * The next seek of `cursor`, a run's, begins at `block` (< blocks, and the seek section has been
- * trusted), which a search in several runs at once found: the answer does not depend on it.
+ * The next seek of `cursor`, a run's, begins at a block that a search in several runs at once
+ * found: the answer does not depend on which it is. The seek section has been trusted.
  */
-void cairn_run_cursor_aim(struct cairn_cursor *cursor, uint64_t block);
+void cairn_run_cursor_aim(struct cairn_cursor *cursor, struct cairn_run_aim aim);
 
 /*
  * Reads all of it: every section's checksum, every block, record checksum, the order of keys, the

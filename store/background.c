@@ -136,6 +136,8 @@ static int merge_once(struct cairn *db)
 	int rc = rest ? seal_at_rest(db) : 0;
 	if (!rc)
 		rc = cairn_merge_step(db, rest);
+	if (!rc && may_try(db, &db->index_trouble))
+		rc = cairn_index_step(db);
 	if (!rc && rest && atomic_load(&db->log_ready)) {
 		pthread_mutex_lock(&db->publish_lock);
 		rc = cairn_publish_log_end(db);

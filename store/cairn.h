@@ -515,14 +515,18 @@ typedef struct {
 	cairn_run_stats runs[CAIRN_STAT_RUNS_MAX]; /* newest first */
 	uint64_t memtable_bytes; /* memory of the tables that are not flushed yet */
 	uint64_t log_bytes;      /* files of the log, spares included */
-	uint64_t index_bytes;    /* index files; 0 in this version */
+	uint64_t index_bytes;    /* files of fractional indexes */
 	uint64_t memory_bytes;   /* cairn's own memory */
 	const char *io;          /* "io_uring", "posix" */
 	int sync_mode;
 	size_t view_count; /* all of them; the oldest CAIRN_STAT_VIEWS_MAX are described */
 	cairn_view_stats views[CAIRN_STAT_VIEWS_MAX];
-	uint64_t seeks_indexed; /* of this handle; 0 before there are fractional indexes */
-	uint64_t seeks_fallback;
+	/* Seeks of this handle's iterators in two runs or more; an iterator's are counted now and
+	 * then, and when it is closed. */
+	uint64_t seeks_indexed;     /* all newer runs were placed by their fractional indexes */
+	uint64_t seeks_fallback;    /* some searched by themselves: the sum of the next two, … */
+	uint64_t seeks_unindexed;   /* … since a run has no index that can be used, … */
+	uint64_t seeks_wide;        /* … or since an index leaves too much of a run there */
 	uint64_t log_bytes_written; /* over the store's life */
 	uint64_t flush_bytes_written;
 	uint64_t merge_bytes_written;

@@ -46,16 +46,30 @@ static int copy_file(struct cairn_io *io, const char *from, const char *to, uint
 	return rc;
 }
 
-static int take_run(struct cairn_io *io, const struct cairn_run *run, const char *directory)
+/* Links the file `from` into `directory`, or copies it. */
+static int take_file(struct cairn_io *io, const char *from, uint64_t size,
+    enum cairn_file_kind kind, uint64_t number, const char *directory)
 {
-	char *to = cairn_filename(directory, CAIRN_FILE_RUN, run->file.number);
+	char *to = cairn_filename(directory, kind, number);
 	if (!to)
 		return cairn_error(-ENOMEM, "out of memory for a path");
-	const char *from = cairn_run_path(run->reader);
 	int rc = io->ops->link(io, from, to);
 	if (rc == -EXDEV || rc == -EPERM || rc == -EMLINK || rc == -EOPNOTSUPP || rc == -ENOSYS)
-		rc = copy_file(io, from, to, run->file.size);
+		rc = copy_file(io, from, to, size);
 	free(to);
+	return rc;
+}
+
+static int take_run(
+    struct cairn_io *io, const struct cairn_version *version, size_t i, const char *directory)
+{
+	const struct cairn_run *run = version->runs[i];
+	const struct cairn_index *index = version->indexes[i];
+	int rc = take_file(io, cairn_run_path(run->reader), run->file.size, CAIRN_FILE_RUN,
+	    run->file.number, directory);
+	if (!rc && index)
+		rc = take_file(io, index->fraction->path, index->file.size, CAIRN_FILE_INDEX,
+		    index->file.number, directory);
 	return rc;
 }
 
@@ -72,8 +86,12 @@ static int write_manifest(struct cairn *db, const struct cairn_version *version,
 		for (size_t i = 0; i < version->count; i++) {
 			const struct cairn_run *run = version->runs[i];
 			files[i] = run->file;
-			runs[i] = (struct cairn_manifest_run){
-			    &files[i], 1, run->rent, cairn_run_dead_bytes(run)};
+			runs[i] = (struct cairn_manifest_run){.files = &files[i],
+			    .file_count = 1,
+			    .rent = run->rent,
+			    .dead_bytes = cairn_run_dead_bytes(run)};
+			if (version->indexes[i])
+				runs[i].index = version->indexes[i]->file;
 		}
 		pthread_mutex_unlock(&db->publish_lock);
 		manifest.runs = runs;
@@ -94,7 +112,7 @@ static int fill(struct cairn *db, const struct cairn_version *version,
 {
 	int rc = 0;
 	for (size_t i = 0; !rc && i < version->count; i++)
-		rc = take_run(db->io, version->runs[i], directory);
+		rc = take_run(db->io, version, i, directory);
 	if (!rc)
 		rc = db->io->ops->sync_directory(db->io, directory);
 	return rc ? rc : write_manifest(db, version, source, directory);

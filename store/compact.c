@@ -162,7 +162,7 @@ static void charge(struct merge *merge, uint64_t bytes)
 }
 
 /* [publish_lock] */
-static int publish_merge(struct merge *merge, struct cairn_run *run, uint64_t bytes)
+static int publish_merge(struct merge *merge, const struct cairn_run_result *made)
 {
 	struct cairn *db = merge->db;
 	struct cairn_run **inputs = &merge->version->runs[merge->newest];
@@ -170,15 +170,16 @@ static int publish_merge(struct merge *merge, struct cairn_run *run, uint64_t by
 	struct cairn_version *current = cairn_current_version(db);
 	/* Flushes may have put newer runs in front of the inputs. */
 	size_t place = cairn_version_place(current, inputs[0]);
-	struct cairn_version *next = cairn_version_replace(current, place, count, run);
+	struct cairn_version *next =
+	    cairn_version_replace(current, place, count, made->run, made->index);
 	int rc = next ? 0 : cairn_error(-ENOMEM, "out of memory for a version");
 	if (!rc) {
-		db->manifest.merge_bytes_written += bytes;
+		db->manifest.merge_bytes_written += made->bytes;
 		rc = cairn_publish(db, next, NULL, inputs, count);
 		if (rc)
-			db->manifest.merge_bytes_written -= bytes;
+			db->manifest.merge_bytes_written -= made->bytes;
 		else
-			charge(merge, bytes);
+			charge(merge, made->bytes);
 	}
 	cairn_version_unref(current);
 	cairn_version_unref(next);
@@ -217,8 +218,7 @@ static int run_merge(struct merge *merge)
 	sum_inputs(merge, &output);
 	output.size_hint = merge->input_bytes;
 	struct cairn_cursor *input;
-	struct cairn_run *run = NULL;
-	uint64_t bytes = 0;
+	struct cairn_run_result made = {0};
 	int rc =
 	    cairn_shadow_init(&shadow, merge->version, 0, merge->newest, db->identity.hash_seed);
 	if (!rc)
@@ -226,17 +226,15 @@ static int run_merge(struct merge *merge)
 	if (!rc)
 		rc = open_inputs(merge, &input);
 	if (!rc)
-		rc = cairn_run_output(&output, input, &run, &bytes);
+		rc = cairn_run_output(&output, input, &made);
 	pthread_mutex_lock(&db->publish_lock);
-	if (!rc && run)
-		count_dead(merge, &shadow, run);
+	if (!rc && made.run)
+		count_dead(merge, &shadow, made.run);
 	if (!rc)
-		rc = publish_merge(merge, run, bytes);
+		rc = publish_merge(merge, &made);
 	mark_busy(merge, false);
 	pthread_mutex_unlock(&db->publish_lock);
-	if (rc && run)
-		cairn_run_output_discard(db, run);
-	cairn_run_unref(run);
+	cairn_run_result_release(db, &made, rc != 0);
 	cairn_shadow_release(&shadow);
 	return rc;
 }
@@ -351,8 +349,9 @@ int cairn_wait(cairn *db)
 	while (!rc) {
 		int flushed = cairn_flush_step(db);
 		int merged = flushed < 0 ? 0 : merge_step(db, true, false, "wait");
-		rc = flushed < 0 ? flushed : merged < 0 ? merged : 0;
-		if (!flushed && !merged)
+		int indexed = flushed || merged ? 0 : cairn_index_step(db);
+		rc = flushed < 0 ? flushed : merged < 0 ? merged : indexed < 0 ? indexed : 0;
+		if (!flushed && !merged && !indexed)
 			break;
 	}
 	if (!rc)

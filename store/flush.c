@@ -82,20 +82,20 @@ static struct cairn_table *oldest_sealed(struct cairn *db, struct cairn_version 
 	return table;
 }
 
-static int publish_flush(struct cairn *db, struct cairn_table *table, struct cairn_run *run,
-    uint64_t bytes, const struct cairn_shadow *shadow)
+static int publish_flush(struct cairn *db, struct cairn_table *table,
+    const struct cairn_run_result *made, const struct cairn_shadow *shadow)
 {
 	pthread_mutex_lock(&db->publish_lock);
 	struct cairn_version *current = cairn_current_version(db);
-	struct cairn_version *next = cairn_version_replace(current, 0, 0, run);
+	struct cairn_version *next = cairn_version_replace(current, 0, 0, made->run, made->index);
 	int rc = next ? 0 : cairn_error(-ENOMEM, "out of memory for a version");
 	if (!rc) {
-		db->manifest.flush_bytes_written += bytes;
+		db->manifest.flush_bytes_written += made->bytes;
 		cairn_shadow_charge(shadow, current);
 		rc = cairn_publish(db, next, table, NULL, 0);
 		if (rc) {
 			cairn_shadow_discharge(shadow, current);
-			db->manifest.flush_bytes_written -= bytes;
+			db->manifest.flush_bytes_written -= made->bytes;
 		}
 	}
 	pthread_mutex_unlock(&db->publish_lock);
@@ -155,17 +155,14 @@ static int flush_table(
 	};
 	cairn_memtable_sequences(table->memtable, &output.sequence_low, &output.sequence_high);
 	struct cairn_cursor *input;
-	struct cairn_run *run = NULL;
-	uint64_t bytes = 0;
+	struct cairn_run_result made = {0};
 	bool lent = lend_reserve(db, flush_room(table));
 	rc = cairn_memtable_cursor_open(table->memtable, table->last_sequence, &input);
 	if (!rc)
-		rc = cairn_run_output(&output, input, &run, &bytes);
+		rc = cairn_run_output(&output, input, &made);
 	if (!rc)
-		rc = publish_flush(db, table, run, bytes, &shadow);
-	if (rc && run)
-		cairn_run_output_discard(db, run);
-	cairn_run_unref(run);
+		rc = publish_flush(db, table, &made, &shadow);
+	cairn_run_result_release(db, &made, rc != 0);
 	cairn_shadow_release(&shadow);
 	if (lent)
 		cairn_log_return_reserve(db->log);

@@ -139,7 +139,7 @@ int cairn_iter_open(cairn_view *view, const cairn_range *range, cairn_iter **ite
 	if (!rc && !iter)
 		rc = cairn_error(CAIRN_INVALID, "no place for the iterator was given");
 	if (!rc)
-		rc = cairn_set_cursor(view->set, view->sequence, &cursor);
+		rc = cairn_set_cursor(view->set, view->sequence, &view->db->seeks, &cursor);
 	if (!rc)
 		rc = make_iter(cursor, range, iter);
 	if (rc)

@@ -14,7 +14,7 @@
 #include "store/store.h"
 #include "store/view.h"
 
-#define GROUP       16u
+#define GROUP       CAIRN_CASCADE_KEYS_MAX
 #define COLD_GROUPS 64u /* for how long pages are asked for after the last group that met faults */
 #define SLOW_GROUP  50000 /* nanoseconds; one in memory takes less than 10000 */
 
@@ -23,6 +23,8 @@ struct lookup {
 	uint64_t hash;
 	size_t run; /* the one that may have the key */
 	struct cairn_run_probe probe;
+	const struct cairn_run_aim
+	    *aims; /* in each run, for those without a point index; or NULL */
 	struct cairn_record record;
 	int rc;
 };
@@ -51,11 +53,18 @@ static void find_run(const struct cairn_version *version, bool cold, struct look
 	}
 }
 
+static int settle_in(struct cairn_run_reader *run, struct lookup *lookup)
+{
+	if (lookup->probe.by_order && lookup->aims)
+		return cairn_run_get_from(
+		    run, lookup->key, lookup->hash, lookup->aims[lookup->run], &lookup->record);
+	return cairn_run_settle(run, lookup->key, lookup->hash, &lookup->probe, &lookup->record);
+}
+
 static void settle(const struct cairn_version *version, struct lookup *lookup)
 {
 	while (lookup->rc == 0) {
-		lookup->rc = cairn_run_settle(version->runs[lookup->run]->reader, lookup->key,
-		    lookup->hash, &lookup->probe, &lookup->record);
+		lookup->rc = settle_in(version->runs[lookup->run]->reader, lookup);
 		if (lookup->rc != CAIRN_NOT_FOUND)
 			return;
 		lookup->run++;
@@ -63,11 +72,27 @@ static void settle(const struct cairn_version *version, struct lookup *lookup)
 	}
 }
 
+/* Places all keys of the group in all runs, if there is a run that has to be searched by order. On
+ * a failure they are searched one by one, and one of those fails. */
+static void place_group(const struct cairn_version *version, const cairn_slice *keys, size_t n,
+    struct cairn_run_aim *aims, struct lookup *group)
+{
+	bool wanted = false;
+	for (size_t k = 0; k < version->count; k++)
+		wanted = wanted || !cairn_run_has_point_index(version->runs[k]->reader);
+	wanted = wanted && version->cascade &&
+		 cairn_cascade_find_many(version->cascade, keys, n, aims) == 0;
+	for (size_t i = 0; i < n; i++)
+		group[i].aims = wanted ? aims + i * version->count : NULL;
+}
+
 static void find_group(const struct cairn_view *view, const cairn_slice *keys, size_t n, bool cold,
     struct lookup *group)
 {
 	const struct cairn_version *version = view->set->version;
+	struct cairn_run_aim aims[GROUP * CAIRN_CASCADE_RUNS_MAX];
 	start(view, keys, n, cold, group);
+	place_group(version, keys, n, aims, group);
 	for (size_t i = 0; i < n; i++)
 		group[i].rc = cairn_set_find_in_tables(
 		    view->set, keys[i], group[i].hash, view->sequence, &group[i].record);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "format/filename.h"
+#include "store/index.h"
 #include "store/io_select.h"
 #include "store/options.h"
 #include "store/store.h"
@@ -279,21 +280,38 @@ static int open_run(
 	return 0;
 }
 
+/* What cannot be used is left out, and made anew by a handle that may write. */
+static void open_indexes(
+    struct cairn *db, struct cairn_run *const *runs, struct cairn_index **indexes)
+{
+	size_t count = db->manifest.run_count;
+	for (size_t i = 0; i + 1 < count; i++) {
+		const struct cairn_fraction_file *file = &db->manifest.runs[i].index;
+		if (file->number)
+			indexes[i] = cairn_index_open(db, file, runs[i], runs[count - 1]);
+	}
+}
+
 static int open_runs(struct cairn *db, struct cairn_version **version)
 {
 	size_t count = db->manifest.run_count, opened = 0;
 	struct cairn_run **runs = calloc(count + 1, sizeof(struct cairn_run *));
-	int rc = runs ? 0 : cairn_error(-ENOMEM, "out of memory for the list of runs");
+	struct cairn_index **indexes = calloc(count + 1, sizeof(struct cairn_index *));
+	int rc = runs && indexes ? 0 : cairn_error(-ENOMEM, "out of memory for the list of runs");
 	for (; !rc && opened < count; opened += !rc)
 		rc = open_run(db, &db->manifest.runs[opened], &runs[opened]);
 	if (!rc) {
-		*version = cairn_version_new(runs, count);
+		open_indexes(db, runs, indexes);
+		*version = cairn_version_new(runs, indexes, count);
 		if (!*version)
 			rc = cairn_error(-ENOMEM, "out of memory for the list of runs");
 	}
-	while (opened > 0)
-		cairn_run_unref(runs[--opened]);
+	while (opened > 0) {
+		cairn_index_unref(indexes[--opened]);
+		cairn_run_unref(runs[opened]);
+	}
 	free(runs);
+	free(indexes);
 	return rc;
 }
 

@@ -67,8 +67,12 @@ static void describe_runs(const struct cairn_version *version, struct cairn_mani
 	for (size_t i = 0; i < version->count; i++) {
 		const struct cairn_run *run = version->runs[i];
 		files[i] = run->file;
-		runs[i] =
-		    (struct cairn_manifest_run){&files[i], 1, run->rent, cairn_run_dead_bytes(run)};
+		runs[i] = (struct cairn_manifest_run){.files = &files[i],
+		    .file_count = 1,
+		    .rent = run->rent,
+		    .dead_bytes = cairn_run_dead_bytes(run)};
+		if (version->indexes[i])
+			runs[i].index = version->indexes[i]->file;
 	}
 	manifest->runs = runs;
 	manifest->run_count = version->count;
@@ -158,6 +162,18 @@ static void show_version(
 	cairn_write_unlock(&db->write_lock);
 }
 
+/* What the manifest that was replaced named and the new one does not. */
+static void retire_indexes(const struct cairn_version *before, const struct cairn_version *after)
+{
+	for (size_t i = 0; i < before->count; i++) {
+		size_t k = 0;
+		while (k < after->count && after->indexes[k] != before->indexes[i])
+			k++;
+		if (before->indexes[i] && k == after->count)
+			atomic_store(&before->indexes[i]->obsolete, true);
+	}
+}
+
 int cairn_publish(struct cairn *db, struct cairn_version *version, struct cairn_table *flushed,
     struct cairn_run *const *obsoleted, size_t obsoleted_count)
 {
@@ -182,7 +198,10 @@ int cairn_publish(struct cairn *db, struct cairn_version *version, struct cairn_
 		return rc;
 	}
 	db->log_bytes_counted = cairn_log_bytes_written(db->log);
+	struct cairn_version *old = cairn_current_version(db);
 	show_version(db, version, flushed);
+	retire_indexes(old, version);
+	cairn_version_unref(old);
 	for (size_t i = 0; i < obsoleted_count; i++)
 		atomic_store(&obsoleted[i]->obsolete, true);
 	if (flushed && !db->recovering)

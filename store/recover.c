@@ -62,6 +62,14 @@ static bool in_version(const struct cairn_version *version, uint64_t number)
 	return false;
 }
 
+static bool indexed_by(const struct cairn_version *version, uint64_t number)
+{
+	for (size_t i = 0; i < version->count; i++)
+		if (version->indexes[i] && version->indexes[i]->file.number == number)
+			return true;
+	return false;
+}
+
 /* Whether a run or a log says of itself that it is of another store. What cannot be read says
  * nothing: a crash leaves such files. */
 static bool is_foreign(struct cairn *db, struct cairn_file *file, enum cairn_file_kind kind)
@@ -272,8 +280,10 @@ static int remove_litter(void *context, const char *name)
 	enum cairn_file_kind kind = cairn_filename_parse(name, &number);
 	switch (kind) {
 	case CAIRN_FILE_TEMPORARY:
-	case CAIRN_FILE_INDEX:
 		dead = true;
+		break;
+	case CAIRN_FILE_INDEX:
+		dead = !indexed_by(litter->version, number);
 		break;
 	case CAIRN_FILE_RUN:
 		dead = !in_version(litter->version, number);

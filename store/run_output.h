@@ -23,16 +23,24 @@ struct cairn_run_output {
 	void *context;
 };
 
+/* What was written. */
+struct cairn_run_result {
+	struct cairn_run *run;     /* NULL when the output is empty */
+	struct cairn_index *index; /* on the last of the older runs; NULL: it has none */
+	uint64_t bytes;
+};
+
 /*
- * Writes what `input` shows (taken over) as a run, verifies it, renames it and syncs the directory.
- * *run is NULL when the output is empty. *bytes is what was written. After a failure nothing is
- * left.
+ * Writes what `input` shows (taken over) as a run, with its fractional index, verifies it, renames
+ * it and syncs the directory. After a failure nothing is left. That an index could not be made is
+ * no failure.
  */
 int cairn_run_output(const struct cairn_run_output *output, struct cairn_cursor *input,
-    struct cairn_run **run, uint64_t *bytes);
+    struct cairn_run_result *result);
 
-/* The run will not be published: its file goes with its last reference, unless the handle has
- * failed, since then a manifest that names it may be on disk. */
-void cairn_run_output_discard(struct cairn *db, struct cairn_run *run);
+/* Drops the references. With `discard` it will not be published: its files go with their last
+ * references, unless the handle has failed, since then a manifest that names them may be on disk.
+ */
+void cairn_run_result_release(struct cairn *db, struct cairn_run_result *result, bool discard);
 
 #endif

@@ -14,6 +14,8 @@ static void describe_runs(const struct cairn_version *version, cairn_stats *stat
 	stats->run_count = version->count;
 	for (size_t i = 0; i < version->count && i < CAIRN_STAT_RUNS_MAX; i++) {
 		const struct cairn_run_footer *footer = cairn_run_footer(version->runs[i]->reader);
+		if (version->indexes[i])
+			stats->index_bytes += version->indexes[i]->file.size;
 		stats->runs[i] = (cairn_run_stats){
 		    .bytes = version->runs[i]->file.size,
 		    .records = footer->records,
@@ -96,9 +98,11 @@ static void describe_log(struct cairn *db, cairn_stats *stats)
 static int last_error(struct cairn *db)
 {
 	int flush = atomic_load(&db->flush_trouble.code);
+	int merge = atomic_load(&db->merge_trouble.code);
 	return atomic_load(&db->failed) ? CAIRN_FAILED
 	       : flush                  ? flush
-					: atomic_load(&db->merge_trouble.code);
+	       : merge                  ? merge
+					: atomic_load(&db->index_trouble.code);
 }
 
 int cairn_stat(cairn *db, cairn_stats *stats)
@@ -115,11 +119,17 @@ int cairn_stat(cairn *db, cairn_stats *stats)
 	describe_runs(set->version, stats);
 	stats->memtable_bytes = table_bytes(set);
 	stats->memory_bytes = stats->memtable_bytes;
+	if (set->version->cascade)
+		stats->memory_bytes += cairn_cascade_bytes(set->version->cascade);
 	describe_views(db, set, stats);
 	cairn_write_unlock(&db->write_lock);
 	describe_log(db, stats);
 	stats->io = db->io->ops->name;
 	stats->sync_mode = db->options.sync_mode;
+	stats->seeks_indexed = atomic_load(&db->seeks.indexed);
+	stats->seeks_unindexed = atomic_load(&db->seeks.unindexed);
+	stats->seeks_wide = atomic_load(&db->seeks.wide);
+	stats->seeks_fallback = stats->seeks_unindexed + stats->seeks_wide;
 	stats->last_error = last_error(db);
 	return 0;
 }
@@ -202,6 +212,7 @@ static void last_error_text(struct cairn *db, char *text, size_t size)
 	const char *from = atomic_load(&db->failed)               ? db->failed_text
 			   : atomic_load(&db->flush_trouble.code) ? db->flush_trouble.text
 			   : atomic_load(&db->merge_trouble.code) ? db->merge_trouble.text
+			   : atomic_load(&db->index_trouble.code) ? db->index_trouble.text
 								  : "";
 	snprintf(text, size, "%s", from);
 	pthread_mutex_unlock(&db->error_mutex);
@@ -220,8 +231,10 @@ static void describe(struct cairn *db, const cairn_stats *stats, struct json *js
 	add(json, "\"io\": \"%s\",\n\"sync_mode\": \"%s\",\n", stats->io,
 	    sync_mode_name(stats->sync_mode));
 	add_views(json, stats);
-	add(json, "\"seeks_indexed\": %" PRIu64 ",\n\"seeks_fallback\": %" PRIu64 ",\n",
-	    stats->seeks_indexed, stats->seeks_fallback);
+	add(json,
+	    "\"seeks_indexed\": %" PRIu64 ",\n\"seeks_fallback\": %" PRIu64
+	    ",\n\"seeks_unindexed\": %" PRIu64 ",\n\"seeks_wide\": %" PRIu64 ",\n",
+	    stats->seeks_indexed, stats->seeks_fallback, stats->seeks_unindexed, stats->seeks_wide);
 	add(json,
 	    "\"bytes_written\": {\"log\": %" PRIu64 ", \"flush\": %" PRIu64 ", \"merge\": %" PRIu64
 	    "},\n",

@@ -5,7 +5,7 @@
  *
  *	flush_lock    one flush at a time
  *	merge_lock    one merge at a time
- *	publish_lock  one manifest at a time; guards `manifest`, runs' `busy`, `rent`, `dead_bytes`
+ *	publish_lock  one manifest at a time; guards `manifest`, and `busy` … `unindexable` of runs
  *	write_lock    appends, the set's replacement, views
  *	leaf mutexes  error_mutex, progress_mutex, those inside modules
  */
@@ -20,6 +20,7 @@
 #include "store/cairn.h"
 #include "store/event.h"
 #include "store/obsolete.h"
+#include "store/seek.h"
 #include "store/version.h"
 #include "wal/log_writer.h"
 
@@ -110,6 +111,8 @@ struct cairn {
 	uint64_t marked_sequence;
 	struct cairn_trouble flush_trouble;
 	struct cairn_trouble merge_trouble;
+	struct cairn_trouble index_trouble;
+	struct cairn_seek_counts seeks;
 	char failed_text[CAIRN_ERROR_TEXT_MAX]; /* guarded by error_mutex */
 	pthread_mutex_t error_mutex;
 	pthread_mutex_t
@@ -220,6 +223,11 @@ struct cairn_table *cairn_new_table(struct cairn *db, size_t operations, size_t 
 /* compact.c */
 /* One merge, if one is due: 1, 0 or a failure. Takes merge_lock. */
 int cairn_merge_step(struct cairn *db, bool at_rest);
+
+/* index.c */
+/* Gives a fractional index to one run that could have one and has none: 1, 0 when there is no such
+ * run, or a failure. Takes merge_lock. */
+int cairn_index_step(struct cairn *db);
 
 /* background.c */
 int cairn_background_start(struct cairn *db);

@@ -93,19 +93,29 @@ static void run_finding(void *context, uint64_t offset, const char *text)
 	add_finding(verify, verify->path, offset, CAIRN_CORRUPT, text);
 }
 
+static int open_run(struct verify *verify, const struct cairn_manifest *manifest,
+    const struct cairn_manifest_file *file, struct cairn_run_reader **run)
+{
+	struct cairn_run_expect expect = {
+	    manifest->identity, file->number, file->size, file->footer_checksum};
+	char *path = cairn_filename(verify->directory, CAIRN_FILE_RUN, file->number);
+	int rc = path ? cairn_run_open(verify->io, path, &expect, run)
+		      : cairn_error(-ENOMEM, "out of memory for a path");
+	free(path);
+	return rc;
+}
+
 /* Only shortage of memory and the like is returned; what is wrong with the file is a finding. */
 static int verify_file(struct verify *verify, const struct cairn_manifest *manifest,
     const struct cairn_manifest_file *file)
 {
-	struct cairn_run_expect expect = {
-	    manifest->identity, file->number, file->size, file->footer_checksum};
 	struct cairn_run_reader *run = NULL;
 	char *path = cairn_filename(verify->directory, CAIRN_FILE_RUN, file->number);
 	if (!path)
 		return cairn_error(-ENOMEM, "out of memory for a path");
 	uint64_t before = verify->findings;
 	verify->path = path;
-	int rc = cairn_run_open(verify->io, path, &expect, &run);
+	int rc = open_run(verify, manifest, file, &run);
 	if (!rc)
 		rc = cairn_run_verify(run, run_finding, verify);
 	if (rc && rc != -ENOMEM && verify->findings == before)
@@ -115,6 +125,44 @@ static int verify_file(struct verify *verify, const struct cairn_manifest *manif
 	verify->done += file->size;
 	report_progress(verify);
 	return rc == -ENOMEM ? rc : 0;
+}
+
+/* The index of run `i` on the last run, when nothing was found in either. */
+static int verify_index(struct verify *verify, const struct cairn_manifest *manifest, size_t i)
+{
+	const struct cairn_fraction_file *file = &manifest->runs[i].index;
+	const struct cairn_manifest_run *oldest = &manifest->runs[manifest->run_count - 1];
+	struct cairn_run_reader *run = NULL, *anchor = NULL;
+	struct cairn_fraction *fraction = NULL;
+	char *path = cairn_filename(verify->directory, CAIRN_FILE_INDEX, file->number);
+	if (!path)
+		return cairn_error(-ENOMEM, "out of memory for a path");
+	int rc = open_run(verify, manifest, &manifest->runs[i].files[0], &run);
+	if (!rc)
+		rc = open_run(verify, manifest, &oldest->files[0], &anchor);
+	if (!rc) {
+		rc = cairn_fraction_open(
+		    verify->io, path, file, &manifest->identity, run, anchor, &fraction);
+		if (!rc)
+			rc = cairn_fraction_verify(fraction, run, anchor);
+		if (rc && rc != -ENOMEM)
+			add_failure(verify, path, rc);
+	}
+	cairn_fraction_close(fraction);
+	cairn_run_close(run);
+	cairn_run_close(anchor);
+	free(path);
+	return rc == -ENOMEM ? rc : 0;
+}
+
+/* They are derived from the runs: where those are damaged, that is what counts. */
+static int verify_indexes(struct verify *verify, const struct cairn_manifest *manifest)
+{
+	int rc = 0;
+	for (size_t i = 0; !rc && verify->findings == 0 && i < manifest->run_count; i++)
+		if (manifest->runs[i].index.number)
+			rc = verify_index(verify, manifest, i);
+	return rc;
 }
 
 static int ignore_record(void *context, uint64_t first_sequence, uint32_t count, cairn_slice body)
@@ -147,6 +195,8 @@ static int verify_once(struct verify *verify, const struct cairn_manifest *manif
 	for (size_t i = 0; !rc && i < manifest->run_count; i++)
 		for (size_t k = 0; !rc && k < manifest->runs[i].file_count; k++)
 			rc = verify_file(verify, manifest, &manifest->runs[i].files[k]);
+	if (!rc)
+		rc = verify_indexes(verify, manifest);
 	return rc ? rc : verify_log(verify, manifest);
 }
 

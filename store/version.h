@@ -4,25 +4,29 @@
  *
  *	run      one opened `.kv` file; when the durable manifest no longer names it and its last
  *	         reader is gone, the file is removed
- *	version  the runs of one manifest, newest first
+ *	index    one opened `.ix` file, likewise: the fractional index of a run on the last one
+ *	version  the runs of one manifest, newest first, with their indexes and the search over all
  *	table    one memtable with the place in the log where it ends
  *	set      the active table, the sealed ones, a version: all that holds records at one moment
  *
  * All are reference counted and immutable once published, but for the active table's content and a
- * run's `busy`, `rent`, `dead_bytes` (changed under the store's publish lock) and `obsolete`
- * (atomic).
+ * run's `busy`, `rent`, `dead_bytes`, `unindexable` (changed under the store's publish lock) and
+ * `obsolete` (atomic).
  */
 #ifndef CAIRN_STORE_VERSION_H
 #define CAIRN_STORE_VERSION_H
 
 #include <stdatomic.h>
 
+#include "format/cascade.h"
+#include "format/fraction.h"
 #include "format/manifest.h"
 #include "format/run_reader.h"
 #include "store/epoch.h"
 #include "store/memtable.h"
 
 struct cairn_obsolete;
+struct cairn_seek_counts;
 
 struct cairn_run {
 	_Atomic uint32_t references;
@@ -31,15 +35,26 @@ struct cairn_run {
 	bool busy;     /* input of a merge */
 	uint64_t rent; /* compaction/policy.h */
 	_Atomic uint64_t dead_bytes; /* shadow.h; read by cairn_run_dead_bytes */
+	uint64_t unindexable; /* number of an anchor on which an index of it is not worth having */
 	struct cairn_manifest_file file;
 	struct cairn_run_reader *reader;
 	struct cairn_obsolete *graveyard; /* takes the file over when it is obsolete */
 };
 
+struct cairn_index {
+	_Atomic uint32_t references;
+	atomic_bool obsolete;
+	struct cairn_fraction_file file;
+	struct cairn_fraction *fraction;
+	struct cairn_obsolete *graveyard;
+};
+
 struct cairn_version {
 	_Atomic uint32_t references;
 	size_t count;
-	struct cairn_run *runs[]; /* newest first */
+	struct cairn_cascade *cascade; /* NULL: runs are searched one by one */
+	struct cairn_index **indexes;  /* of each run, NULL for those that have none */
+	struct cairn_run *runs[];      /* newest first */
 };
 
 struct cairn_table {
@@ -68,18 +83,28 @@ void cairn_run_unref(struct cairn_run *run); /* NULL is fine, as for all of thes
 /* What newer runs shadow or delete of its file, by estimate. Any thread. */
 uint64_t cairn_run_dead_bytes(const struct cairn_run *run);
 
-/* A version of `count` runs, references to them taken. NULL when memory is short. */
-struct cairn_version *cairn_version_new(struct cairn_run *const *runs, size_t count);
+/* The same for an index. */
+struct cairn_index *cairn_index_new(struct cairn_fraction *fraction,
+    const struct cairn_fraction_file *file, struct cairn_obsolete *graveyard);
+void cairn_index_ref(struct cairn_index *index);
+void cairn_index_unref(struct cairn_index *index);
+
+/* A version of `count` runs and their indexes, references taken. NULL when memory is short. */
+struct cairn_version *cairn_version_new(
+    struct cairn_run *const *runs, struct cairn_index *const *indexes, size_t count);
 void cairn_version_ref(struct cairn_version *version);
 void cairn_version_unref(struct cairn_version *version);
 
 /* Where the run stands; `count` when it does not. */
 size_t cairn_version_place(const struct cairn_version *version, const struct cairn_run *run);
 
-/* The version with `run` (NULL: none) in place of `count` runs from `at` on. NULL when memory is
- * short. */
-struct cairn_version *cairn_version_replace(
-    const struct cairn_version *version, size_t at, size_t count, struct cairn_run *run);
+/*
+ * The version with `run` (NULL: none) in place of `count` runs from `at` on. Indexes that were
+ * built on another last run than it has, among them `index`, that of `run` (NULL: none), are left
+ * out. * NULL when memory is short.
+ */
+struct cairn_version *cairn_version_replace(const struct cairn_version *version, size_t at,
+    size_t count, struct cairn_run *run, struct cairn_index *index);
 
 /* Takes `memtable` over (also on failure). One reference. */
 struct cairn_table *cairn_table_new(struct cairn_memtable *memtable);
@@ -110,7 +135,8 @@ int cairn_set_find_in_tables(const struct cairn_set *set, cairn_slice key, uint6
     uint64_t sequence, struct cairn_record *record);
 
 /* A merged cursor over everything in the set that is visible at `sequence`. The set must outlive
- * it. */
-int cairn_set_cursor(const struct cairn_set *set, uint64_t sequence, struct cairn_cursor **cursor);
+ * it, and so must `counts`, which its seeks are counted in. */
+int cairn_set_cursor(const struct cairn_set *set, uint64_t sequence,
+    struct cairn_seek_counts *counts, struct cairn_cursor **cursor);
 
 #endif

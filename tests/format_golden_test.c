@@ -1,11 +1,13 @@
 /*
- * The golden `.kv` files, without and with a point index: written once by version 1 of the format
- * and never again. Today's reader must read them, today's writer must write the same bytes. If it
- * does not, the format has changed: that needs a new version, and a new file beside these.
+ * The golden `.kv` files, without and with a point index, and the fractional index of the second on
+ * the first: written once by version 1 of the formats and never again. Today's reader must read
+ * them, today's writer must write the same bytes. If it does not, the format has changed: that needs
+ * a new version, and a new file beside these.
  */
 #include "tests/test.h"
 
 #include "format/checksum.h"
+#include "format/fraction.h"
 #include "format/run_reader.h"
 #include "format/run_writer.h"
 #include "store/io_posix.h"
@@ -148,6 +150,68 @@ static void the_same_records_give_the_same_bytes(void **state)
 		check_bytes(*state, golden[i].path, golden[i].point_index);
 }
 
+#define INDEX_NUMBER UINT64_C(9)
+
+static void open_both(
+    struct cairn_io *io, struct cairn_run_reader **run, struct cairn_run_reader **anchor)
+{
+	assert_int_equal(cairn_run_open(io, golden[1].path, NULL, run), 0);
+	assert_int_equal(cairn_run_open(io, golden[0].path, NULL, anchor), 0);
+}
+
+static int note_window(void *context, uint64_t cell, uint64_t from, uint64_t to)
+{
+	uint64_t *ends = context;
+	(void)from;
+	ends[cell] = to;
+	return 0;
+}
+
+static void the_golden_index_is_read(void **state)
+{
+	struct cairn_run_reader *run, *anchor;
+	struct cairn_fraction *index;
+	uint64_t ends[2];
+	open_both(*state, &run, &anchor);
+	assert_int_equal(cairn_fraction_open(*state, CAIRN_TEST_GOLDEN_DIR "/kv02-point.ix", NULL,
+			     &identity, run, anchor, &index),
+	    0);
+	assert_int_equal(index->number, INDEX_NUMBER);
+	assert_int_equal(index->level, 1);
+	assert_int_equal(index->cells, 2);
+	assert_int_equal(index->first_edge, 0);
+	assert_int_equal(index->last_edge, 11);
+	assert_int_equal(cairn_fraction_windows(index, note_window, ends), 0);
+	assert_int_equal(ends[0], 17);
+	assert_int_equal(ends[1], 20);
+	cairn_fraction_close(index);
+	cairn_run_close(run);
+	cairn_run_close(anchor);
+}
+
+static void the_same_runs_give_the_same_index(void **state)
+{
+	struct cairn_run_reader *run, *anchor;
+	struct cairn_fraction_file file;
+	char *directory = test_directory();
+	char path[4200];
+	size_t written_size, golden_size;
+	snprintf(path, sizeof path, "%s/000009.ix", directory);
+	open_both(*state, &run, &anchor);
+	assert_int_equal(
+	    cairn_fraction_build(*state, path, &identity, INDEX_NUMBER, run, anchor, &file), 0);
+	void *written = read_file(path, &written_size);
+	void *kept = read_file(CAIRN_TEST_GOLDEN_DIR "/kv02-point.ix", &golden_size);
+	assert_int_equal(written_size, file.size);
+	assert_int_equal(written_size, golden_size);
+	assert_memory_equal(written, kept, golden_size);
+	free(written);
+	free(kept);
+	cairn_run_close(run);
+	cairn_run_close(anchor);
+	test_remove_directory(directory);
+}
+
 static int set_up(void **state)
 {
 	struct cairn_io *io;
@@ -168,6 +232,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(golden_files_are_read),
 	    cmocka_unit_test(the_same_records_give_the_same_bytes),
+	    cmocka_unit_test(the_golden_index_is_read),
+	    cmocka_unit_test(the_same_runs_give_the_same_index),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

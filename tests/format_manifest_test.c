@@ -37,6 +37,11 @@ static void fill_run(struct cairn_manifest_run *run, uint64_t *next)
 		run->files[i].footer_checksum = (uint32_t)test_random(&seed_state);
 		*next += 1 + draw(5);
 	}
+	if (draw(2)) {
+		run->index.number = (*next)++;
+		run->index.size = test_random(&seed_state);
+		run->index.checksum = (uint32_t)test_random(&seed_state);
+	}
 }
 
 static struct cairn_manifest make_manifest(size_t runs)
@@ -72,6 +77,9 @@ static void assert_same_run(const struct cairn_manifest_run *a, const struct cai
 	assert_int_equal(a->file_count, b->file_count);
 	assert_int_equal(a->rent, b->rent);
 	assert_int_equal(a->dead_bytes, b->dead_bytes);
+	assert_int_equal(a->index.number, b->index.number);
+	assert_int_equal(a->index.size, b->index.size);
+	assert_int_equal(a->index.checksum, b->index.checksum);
 	for (size_t i = 0; i < a->file_count; i++) {
 		assert_int_equal(a->files[i].number, b->files[i].number);
 		assert_int_equal(a->files[i].size, b->files[i].size);
@@ -171,7 +179,7 @@ static void encoding_appends(void **state)
 /* Written down by hand from the table at the top of format/manifest.c. */
 static const uint8_t known_bytes[] = {
     'c', 'a', 'i', 'r', 'n', '.', 'm', 'f', 1, 0, 0, 0, 0, 0, 0, 0, /* magic, version, zeros */
-    232, 0, 0, 0, 0, 0, 0, 0,                                       /* size */
+    248, 0, 0, 0, 0, 0, 0, 0,                                       /* size */
     0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7,                 /* store id */
     0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xad, 0xae, 0xaf,                 /* */
     0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,                 /* hash seed */
@@ -188,9 +196,11 @@ static const uint8_t known_bytes[] = {
     0x11, 0, 0, 0, 0, 0, 0, 0,                                      /* written: log */
     0x12, 0, 0, 0, 0, 0, 0, 0,                                      /* flush */
     0x13, 0, 0, 0, 0, 0, 0, 0,                                      /* merge */
-    2, 0, 0, 0, 0, 0, 0, 0,                                         /* run: files, zeros */
+    2, 0, 0, 0, 0x31, 0, 0, 0,                                      /* run: files, checksum */
     0x21, 0, 0, 0, 0, 0, 0, 0,                                      /* rent */
     0x22, 0, 0, 0, 0, 0, 0, 0,                                      /* dead bytes */
+    0xfd, 0, 0, 0, 0, 0, 0, 0,                                      /* index: number */
+    0x32, 0, 0, 0, 0, 0, 0, 0,                                      /* size */
     0xfe, 0, 0, 0, 0, 0, 0, 0,                                      /* number */
     0, 0, 0, 0, 1, 0, 0, 0,                                         /* size */
     0xef, 0xbe, 0xad, 0xde, 0, 0, 0, 0,                             /* checksum, zeros */
@@ -204,7 +214,7 @@ static void the_bytes_are_those_of_the_table(void **state)
 {
 	(void)state;
 	struct cairn_manifest_file files[] = {{254, UINT64_C(1) << 32, 0xdeadbeef}, {255, 512, 1}};
-	struct cairn_manifest_run run = {files, 2, 0x21, 0x22};
+	struct cairn_manifest_run run = {files, 2, 0x21, 0x22, {0xfd, 0x32, 0x31}};
 	struct cairn_manifest m = {
 	    .identity.hash_seed = UINT64_C(0x1122334455667788),
 	    .generation = 9,
@@ -321,20 +331,22 @@ static void what_cannot_be_is_named(void **state)
 	    {68, 0, 4, CAIRN_UNSUPPORTED, "offset 68: compression 0"},
 	    {72, 3, 4, CAIRN_UNSUPPORTED, "offset 72: point index choice 3"},
 	    {76, 2, 4, CAIRN_CORRUPT, "offset 76: 2 runs"},
-	    {76, 0, 4, CAIRN_CORRUPT, "offset 152: 72 bytes behind"},
+	    {76, 0, 4, CAIRN_CORRUPT, "offset 152: 88 bytes behind"},
 	    {76, 0xffffffff, 4, CAIRN_CORRUPT, "runs cannot be"},
 	    {88, 256, 8, CAIRN_CORRUPT, "offset 88: file number 256"},
 	    {152, 0, 4, CAIRN_CORRUPT, "offset 152: a run of 0 files"},
-	    {152, 1, 4, CAIRN_CORRUPT, "offset 200: 24 bytes behind"},
+	    {152, 1, 4, CAIRN_CORRUPT, "offset 216: 24 bytes behind"},
 	    {152, 3, 4, CAIRN_CORRUPT, "offset 152: a run of 3 files"},
 	    {152, 0xffffffff, 4, CAIRN_CORRUPT, "files cannot be"},
-	    {156, 1, 4, CAIRN_CORRUPT, "offset 156: padding"},
-	    {176, 0, 8, CAIRN_CORRUPT, "offset 176: file number 0"},
-	    {176, 7, 8, CAIRN_CORRUPT, "offset 176: file number 7 stands at offset 88"},
-	    {200, 254, 8, CAIRN_CORRUPT, "offset 200: file number 254 stands at offset 176"},
-	    {200, 256, 8, CAIRN_CORRUPT, "offset 200: file number 256"},
-	    {220, 1, 4, CAIRN_CORRUPT, "offset 220: padding"},
-	    {224, 1, 4, CAIRN_CORRUPT, "offset 224: padding"},
+	    {176, 0, 8, CAIRN_CORRUPT, "offset 152: an index without a number"},
+	    {176, 254, 8, CAIRN_CORRUPT, "offset 192: file number 254 stands at offset 176"},
+	    {176, 256, 8, CAIRN_CORRUPT, "offset 176: file number 256"},
+	    {192, 0, 8, CAIRN_CORRUPT, "offset 192: file number 0"},
+	    {192, 7, 8, CAIRN_CORRUPT, "offset 192: file number 7 stands at offset 88"},
+	    {216, 254, 8, CAIRN_CORRUPT, "offset 216: file number 254 stands at offset 192"},
+	    {216, 256, 8, CAIRN_CORRUPT, "offset 216: file number 256"},
+	    {236, 1, 4, CAIRN_CORRUPT, "offset 236: padding"},
+	    {240, 1, 4, CAIRN_CORRUPT, "offset 240: padding"},
 	};
 	for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
 		struct cairn_buffer bytes = {0};

@@ -311,9 +311,14 @@ static void cover_runs(struct life *life, const uint8_t *manifest)
 	const uint8_t *run = manifest + 152;
 	for (uint32_t i = cairn_get32(manifest + 76); i > 0; i--) {
 		uint32_t files = cairn_get32(run);
-		run += 24;
+		uint64_t index = cairn_get64(run + 24);
+		char path[PATH_SIZE];
+		if (index) {
+			number_path(path, index, "ix");
+			cover(life, path, 0, (size_t)cairn_get64(run + 32));
+		}
+		run += 40;
 		for (; files > 0; files--, run += 24) {
-			char path[PATH_SIZE];
 			number_path(path, cairn_get64(run), "kv");
 			cover(life, path, 0, (size_t)cairn_get64(run + 8));
 		}

@@ -131,7 +131,7 @@ golden_log() {
 golden_manifest() {
 	run "$golden/MANIFEST"
 	shows "a manifest is shown" 0 \
-		"checksum at 252, 0x6ecc4a1b ok" \
+		"checksum at 284, 0xffc03a78 ok" \
 		"  generation       5" \
 		"  log              000001.wal" \
 		"  replay from      1:4288" \
@@ -212,7 +212,7 @@ damaged_manifest() {
 	damage "$golden/MANIFEST" 48
 	run "$damaged"
 	shows "a damaged manifest is told, and shown" 1 \
-		"checksum at 252, 0x6ecc4a1b BAD" "  generation       21" "1 problem found"
+		"checksum at 284, 0xffc03a78 BAD" "  generation       21" "1 problem found"
 	head -c 20 "$golden/MANIFEST" >MANIFEST
 	run MANIFEST
 	shows "a cut manifest is a problem" 1 "1 problem found"

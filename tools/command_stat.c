@@ -110,8 +110,10 @@ static void print_stats(const cairn_stats *stats)
 	printf("%-18s %s\n", "io", stats->io ? stats->io : "?");
 	printf("%-18s %s\n", "sync mode", sync_mode_name(stats->sync_mode));
 	print_views(stats);
-	printf("%-18s %" PRIu64 " by index, %" PRIu64 " without\n", "seeks", stats->seeks_indexed,
-	    stats->seeks_fallback);
+	printf("%-18s %" PRIu64 " by index, %" PRIu64 " without (%" PRIu64
+	       " for lack of one, %" PRIu64 " in too wide a window)\n",
+	    "seeks", stats->seeks_indexed, stats->seeks_fallback, stats->seeks_unindexed,
+	    stats->seeks_wide);
 	print_size("written: log", stats->log_bytes_written);
 	print_size("written: flushes", stats->flush_bytes_written);
 	print_size("written: merges", stats->merge_bytes_written);

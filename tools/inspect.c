@@ -71,7 +71,9 @@ const char *cairn_inspect_verdict(bool good)
 
 void cairn_inspect_number(struct cairn_inspection *inspection, uint64_t number, uint64_t offset)
 {
-	bool numbered = inspection->named == CAIRN_FILE_RUN || inspection->named == CAIRN_FILE_LOG;
+	bool numbered = inspection->named == CAIRN_FILE_RUN ||
+			inspection->named == CAIRN_FILE_INDEX ||
+			inspection->named == CAIRN_FILE_LOG;
 	if (numbered && number != inspection->named_number)
 		cairn_inspect_problem(inspection, offset,
 		    "the file says that its number is %" PRIu64 ", but its name %" PRIu64, number,
@@ -94,6 +96,7 @@ static const struct kind {
 	int (*inspect)(struct cairn_inspection *inspection);
 } kinds[] = {
     {"cairn.kv", CAIRN_FILE_RUN, "run", cairn_inspect_run},
+    {"cairn.ix", CAIRN_FILE_INDEX, "fractional index", cairn_inspect_fraction},
     {"CAIRNWAL", CAIRN_FILE_LOG, "log segment", cairn_inspect_log},
     {"cairn.mf", CAIRN_FILE_MANIFEST, "manifest", cairn_inspect_manifest},
     {"cairn.mf", CAIRN_FILE_MANIFEST_OLD, "manifest", cairn_inspect_manifest},
@@ -131,14 +134,10 @@ static void inspect_lock(const struct cairn_inspection *inspection)
 /* A file without a magic that is known, whose name is no help either. */
 static void inspect_other(struct cairn_inspection *inspection)
 {
-	const char *noun = inspection->named == CAIRN_FILE_TEMPORARY ? "temporary file"
-			   : inspection->named == CAIRN_FILE_INDEX   ? "index"
-								     : "file";
+	const char *noun = inspection->named == CAIRN_FILE_TEMPORARY ? "temporary file" : "file";
 	printf("%s: %s, %zu bytes\n", inspection->path, noun, inspection->size);
 	if (inspection->named == CAIRN_FILE_TEMPORARY)
 		puts("nothing of it was finished; the next opening of the store removes it");
-	else if (inspection->named == CAIRN_FILE_INDEX)
-		cairn_inspect_problem(inspection, 0, "this version of cairn has no index files");
 	else
 		cairn_inspect_problem(inspection, 0, "this is not a file of a store");
 }
@@ -245,7 +244,8 @@ static int run_inspect(const struct cairn_tool_command *command, int argc, char 
 const struct cairn_tool_command cairn_tool_inspect_commands[] = {
     {"inspect", "FILE [--blocks] [--records] [--hex]",
 	"Prints what one file of a store says, and what is wrong with it.",
-	"FILE is any file of a store: MANIFEST, NNNNNN.kv, NNNNNN.wal. Every checksum in it is\n"
+	"FILE is any file of a store: MANIFEST, NNNNNN.kv, NNNNNN.ix, NNNNNN.wal. Every checksum "
+	"in it is\n"
 	"checked, whatever is printed; exit status 1 when something is wrong. Each problem has "
 	"its\n"
 	"offset. The rest of the store is not looked at; cairn verify does that.\n\n"

@@ -33,6 +33,7 @@ struct cairn_inspection {
 /* The parts. 0, or -ENOMEM. */
 int cairn_inspect_run(struct cairn_inspection *inspection);
 int cairn_inspect_log(struct cairn_inspection *inspection);
+int cairn_inspect_fraction(struct cairn_inspection *inspection);
 int cairn_inspect_manifest(struct cairn_inspection *inspection);
 
 /* A fault: printed where it was found, counted. */

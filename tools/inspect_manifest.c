@@ -50,6 +50,9 @@ static void print_run(const struct cairn_manifest_run *run, size_t i)
 		printf("  %06" PRIu64 ".kv, %" PRIu64 " bytes, footer checksum 0x%08" PRIx32 "\n",
 		    file->number, file->size, file->footer_checksum);
 	}
+	if (run->index.number)
+		printf("  %06" PRIu64 ".ix, %" PRIu64 " bytes, header checksum 0x%08" PRIx32 "\n",
+		    run->index.number, run->index.size, run->index.checksum);
 }
 
 static void print_manifest(const struct cairn_manifest *manifest)
