@@ -168,6 +168,8 @@ enum start {
 	KILLED,    /* runs, and records in the log */
 	BIG_LOG,   /* runs, and a log that recovery makes a run of */
 	MANY_RUNS, /* so many that recovery merges */
+	INDEXED,   /* three runs, and a fractional index of the middle one */
+	UNINDEXED, /* the same, and the index is lost */
 	HEADLESS,  /* a log and no manifest */
 	STARTS
 };
@@ -445,14 +447,15 @@ static void look_at_file(void *context, const char *path)
 	if (strncmp(path, STORE "/", strlen(STORE "/")) != 0)
 		return;
 	enum cairn_file_kind kind = cairn_filename_parse(path + strlen(STORE "/"), &number);
-	bool dead =
-	    kind == CAIRN_FILE_FOREIGN || kind == CAIRN_FILE_TEMPORARY || kind == CAIRN_FILE_INDEX;
+	bool dead = kind == CAIRN_FILE_FOREIGN || kind == CAIRN_FILE_TEMPORARY;
 	if (kind == CAIRN_FILE_LOG)
 		dead = !manifest->log_number || number < manifest->log_number;
-	if (kind == CAIRN_FILE_RUN) {
+	if (kind == CAIRN_FILE_RUN || kind == CAIRN_FILE_INDEX) {
 		dead = true;
 		for (size_t i = 0; i < manifest->run_count; i++)
-			dead = dead && manifest->runs[i].files[0].number != number;
+			dead = dead &&
+			       number != (kind == CAIRN_FILE_RUN ? manifest->runs[i].files[0].number
+								 : manifest->runs[i].index.number);
 	}
 	if (dead)
 		fprintf(stderr, "litter: %s\n", path);
@@ -793,6 +796,13 @@ static void write_much(struct round *r)
 {
 	for (unsigned i = 0; i < 40; i++)
 		claim(r, put_sized(r, 3 * i, 4000, 0) == 0);
+}
+
+/* So many that the run of them gets a fractional index. */
+static void write_indexed(struct round *r)
+{
+	for (unsigned i = 0; i < 250; i++)
+		claim(r, put(r, i, 0) == 0);
 }
 
 /* ---------------------------------------------------------------- operations: writes */
@@ -1354,6 +1364,15 @@ static const struct operation operations[] = {
 	finish_checkpoint},
     {"verify", KILLED, UNOPENED | FINDS, 0, NULL, NULL, run_verify, NULL},
     {"repair", KILLED, UNOPENED | FINDS, 0, prepare_repair, NULL, run_repair, finish_repair},
+    {"open, index", INDEXED, UNOPENED, 0, NULL, NULL, run_open, NULL},
+    {"open, index lost", UNINDEXED, UNOPENED, 0, NULL, NULL, run_open, NULL},
+    {"flush, index", INDEXED, 0, 0, write_indexed, NULL, flush_store, NULL},
+    {"wait, index lost", UNINDEXED, 0, 0, NULL, NULL, run_wait, NULL},
+    {"background, index lost", UNINDEXED, 0, 0, NULL, NULL, run_background, NULL},
+    {"iter_open, index", INDEXED, 0, 0, open_own_view, NULL, run_iter_open, close_own},
+    {"iter_seek, index", INDEXED, 0, 0, prepare_seek, NULL, run_iter_seek, close_own},
+    {"checkpoint, index", INDEXED, 0, 0, NULL, NULL, run_checkpoint, finish_checkpoint},
+    {"verify, index", INDEXED, UNOPENED | FINDS, 0, NULL, NULL, run_verify, NULL},
     {"stat", CLOSED, 0, 0, write_some, NULL, run_stat, NULL},
     {"stat_json", CLOSED, 0, 0, write_some, NULL, run_stat_json, NULL},
 };
@@ -1412,6 +1431,40 @@ static void write_many_runs(struct round *r)
 	write_some(r);
 }
 
+/* The oldest run of 17 blocks and more, as many in the next, a few records on top. */
+static void write_cascade(struct round *r)
+{
+	for (unsigned i = 0; i < 300; i++)
+		claim(r, put(r, i, i == 150 ? CAIRN_SYNC : 0) == 0);
+	claim(r, durable_if_0(r, cairn_compact(r->db)) == 0);
+	write_indexed(r);
+	claim(r, flush_store(r) == 0);
+	for (unsigned i = 0; i < 12; i++)
+		claim(r, (i < 5 ? erase : put)(r, 10 * i, 0) == 0);
+	claim(r, flush_store(r) == 0);
+}
+
+static void remove_index(void *disk, const char *path)
+{
+	uint64_t number;
+	if (cairn_filename_parse(strrchr(path, '/') + 1, &number) == CAIRN_FILE_INDEX)
+		sim_disk_remove(disk, path);
+}
+
+/* A store with an index, and one that has lost it. */
+static void make_indexed_starts(struct round *r)
+{
+	cairn_stats stats;
+	continue_from(r, CLOSED);
+	write_cascade(r);
+	claim(r, cairn_stat(r->db, &stats) == 0 && stats.index_bytes > 0);
+	claim(r, close_store(r) == 0);
+	keep_start(r, INDEXED);
+	keep_start(r, UNINDEXED);
+	sim_disk_each(starts[UNINDEXED].disk, remove_index, starts[UNINDEXED].disk);
+	end_start(r);
+}
+
 static void remove_head(void *disk, const char *path)
 {
 	uint64_t number;
@@ -1443,6 +1496,7 @@ static void make_starts(void)
 		keep_start(&r, killed[i].start);
 		end_start(&r);
 	}
+	make_indexed_starts(&r);
 	continue_from(&r, KILLED);
 	claim(&r, put(&r, 1, 0) == 0);
 	keep_start(&r, HEADLESS);
