@@ -126,6 +126,14 @@ static bool names_run(const struct cairn_manifest *manifest, uint64_t number)
 	return false;
 }
 
+static bool names_index(const struct cairn_manifest *manifest, uint64_t number)
+{
+	for (size_t i = 0; i < manifest->run_count; i++)
+		if (manifest->runs[i].index.number == number)
+			return true;
+	return false;
+}
+
 static int explain_name(void *context, const char *name)
 {
 	struct survey *survey = context;
@@ -145,6 +153,8 @@ static int explain_name(void *context, const char *name)
 		explained = manifest->log_number && number >= manifest->log_number;
 		break;
 	case CAIRN_FILE_INDEX:
+		explained = names_index(manifest, number);
+		break;
 	case CAIRN_FILE_TEMPORARY:
 	case CAIRN_FILE_FOREIGN:
 		break;

@@ -354,10 +354,13 @@ static bool names_file(
 {
 	if (kind == CAIRN_FILE_LOG)
 		return manifest->log_number == number;
-	for (size_t i = 0; i < manifest->run_count; i++)
-		for (size_t j = 0; j < manifest->runs[i].file_count; j++)
+	for (size_t i = 0; i < manifest->run_count; i++) {
+		if (kind == CAIRN_FILE_INDEX && manifest->runs[i].index.number == number)
+			return true;
+		for (size_t j = 0; kind == CAIRN_FILE_RUN && j < manifest->runs[i].file_count; j++)
 			if (manifest->runs[i].files[j].number == number)
 				return true;
+	}
 	return false;
 }
 
@@ -369,7 +372,7 @@ static void check_removal(struct explorer *explorer, enum sim_call call, const c
 	struct cairn_manifest manifest;
 	if (explorer->stopped || explorer->settings->only ||
 	    (call != SIM_UNLINK && call != SIM_RENAME) ||
-	    (kind != CAIRN_FILE_RUN && kind != CAIRN_FILE_LOG))
+	    (kind != CAIRN_FILE_RUN && kind != CAIRN_FILE_INDEX && kind != CAIRN_FILE_LOG))
 		return;
 	struct sim_disk *disk = sim_disk_crash(explorer->run.disk, SIM_LOSE_ALL, 0);
 	if (cairn_manifest_load(sim_disk_io(disk), CRASH_STORE, &manifest) == 0 &&

@@ -182,6 +182,28 @@ static enum crash_action draw_action(uint64_t *random, bool calm)
 	return CRASH_DIE;
 }
 
+/* A run of `keys` records, in batches. */
+static void add_run(struct crash_workload *workload, unsigned keys)
+{
+	for (unsigned key = 0; key < keys;) {
+		struct crash_operation batch = {.action = CRASH_WRITE};
+		while (key < keys && batch.count < CRASH_PARTS_MOST)
+			batch.parts[batch.count++] = (struct crash_part){.key = key++, .size = 40};
+		crash_workload_add(workload, &batch);
+	}
+	crash_workload_add(workload, &(struct crash_operation){.action = CRASH_FLUSH});
+}
+
+/* Two runs of more than 16 blocks, so that there is a fractional index, and later ones of as many
+ * keys. What leads there is quiet up to the last batch of the second run. */
+static void begin_with_index(struct crash_workload *workload)
+{
+	workload->keys = 300;
+	add_run(workload, 300);
+	add_run(workload, 270);
+	workload->quiet = workload->count - 2;
+}
+
 void crash_workload_random(struct crash_workload *workload, uint64_t number, uint64_t seed)
 {
 	uint64_t random = seed + number * UINT64_C(0x2545f4914f6cdd1d);
@@ -196,6 +218,8 @@ void crash_workload_random(struct crash_workload *workload, uint64_t number, uin
 	    .every = 1 + below(&random, 1 + count / 8),
 	    .draws = 3};
 	snprintf(workload->name, sizeof workload->name, "random/%llu", (unsigned long long)number);
+	if (number % 4 == 3)
+		begin_with_index(workload);
 	for (unsigned i = 0; i < count; i++) {
 		struct crash_operation operation = {.action = draw_action(&random, calm)};
 		operation.amount = 1 + below(&random, 4);
