@@ -41,10 +41,11 @@ static struct merge *merge_of(struct cairn_cursor *cursor)
 }
 
 /* <0: `a` comes before `b` in the direction of the merge. */
-static int compare(
+static inline int compare(
     const struct merge *merge, const struct cairn_cursor *a, const struct cairn_cursor *b)
 {
-	return merge->backward ? cairn_cursor_compare(b, a) : cairn_cursor_compare(a, b);
+	int order = cairn_cursor_compare(a, b);
+	return merge->backward ? -order : order;
 }
 
 static int step(const struct merge *merge, struct cairn_cursor *input)

@@ -26,7 +26,7 @@
 #define CONTROL_VALUES   5     /* shift of the value lengths' form */
 #define CONTROL_WIDE     0x80u
 
-#define HEAD_SIZE        4u
+#define HEAD_SIZE        CAIRN_KV02_HEAD_SIZE
 #define CHECKSUM_SIZE    4u
 #define BLOCK_ALIGN      8u
 #define LANES            (CAIRN_BLOCK_RECORDS + 1)

@@ -24,7 +24,8 @@
 
 #include "format/buffer.h"
 
-#define CAIRN_BLOCK_RECORDS 15u
+#define CAIRN_BLOCK_RECORDS  15u
+#define CAIRN_KV02_HEAD_SIZE 4u /* bytes of a key's suffix in the column of heads */
 #define CAIRN_KV02_CONTROL_LEAST \
 	5u /* bytes of the control area where lengths are equal and short */
 #define CAIRN_BLOCK_VALUE_BYTES 262144u /* a block closes before its values pass this, … */

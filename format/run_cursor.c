@@ -11,17 +11,20 @@
 #include "format/run_inside.h"
 
 #define COMMON_KEY_SIZE 256u /* what the key buffer holds at first */
+#define PIECE           16u
 
 struct run_cursor {
 	struct cairn_cursor base; /* first: the callers' handle */
 	struct cairn_run_reader *run;
 	struct cairn_kv02_block block;
-	bool entered; /* `block` is block `index`, open and its keys verified */
+	bool entered;    /* `block` is block `index`, open and its keys verified */
+	bool has_prefix; /* its prefix stands in `key`, and the head is in prefix_head */
 	uint64_t index;
 	unsigned record;
 	bool aimed; /* the next seek begins at `aim` */
 	struct cairn_run_aim aim;
-	struct cairn_buffer key;
+	uint64_t prefix_head;
+	struct cairn_buffer key; /* its size means nothing: the room is used */
 };
 
 static struct run_cursor *run_cursor_of(struct cairn_cursor *base)
@@ -37,7 +40,8 @@ static int stand_nowhere(struct run_cursor *cursor, int code)
 	return code;
 }
 
-static int grow_key(struct run_cursor *cursor, uint32_t size)
+/* Room for a key of `size` bytes, and for what is copied too much. */
+static int grow_key(struct run_cursor *cursor, size_t size)
 {
 	if (cairn_buffer_reserve(&cursor->key, size) == 0)
 		return 0;
@@ -45,20 +49,60 @@ static int grow_key(struct run_cursor *cursor, uint32_t size)
 	    cairn_error_at(-ENOMEM, cursor->run->path, CAIRN_NO_OFFSET, "not enough memory"));
 }
 
+/* The bytes common to all keys of the block stay in the buffer while the cursor is in it. */
+static int take_prefix(struct run_cursor *cursor)
+{
+	const struct cairn_kv02_block *block = &cursor->block;
+	if (block->prefix_size + PIECE > cursor->key.capacity) {
+		int code = grow_key(cursor, block->prefix_size + PIECE);
+		if (code != 0)
+			return code;
+	}
+	memcpy(cursor->key.data, block->prefix, block->prefix_size);
+	cursor->prefix_head = cairn_key_head(cairn_slice_of(block->prefix, block->prefix_size), 0);
+	cursor->has_prefix = true;
+	return 0;
+}
+
+/* The suffix of a key goes behind the prefix, in pieces: a call of memcpy would take longer. What
+ * is read too much is of the file still, since its footer follows. */
+static inline void copy_suffix(uint8_t *to, uint32_t head, const uint8_t *tail, size_t size)
+{
+	cairn_put32(to, __builtin_bswap32(head));
+	for (size_t at = 0; at + CAIRN_KV02_HEAD_SIZE < size; at += PIECE)
+		memcpy(to + CAIRN_KV02_HEAD_SIZE + at, tail + at, PIECE);
+}
+
+/* The first 8 bytes of the key, of which the prefix may be a part. */
+static inline uint64_t head_of(
+    const struct run_cursor *cursor, uint32_t head, const uint8_t *tail, size_t size)
+{
+	uint32_t prefix = cursor->block.prefix_size;
+	if (prefix >= 8)
+		return cursor->prefix_head;
+	uint64_t suffix = (uint64_t)head << 32;
+	if (size > CAIRN_KV02_HEAD_SIZE)
+		suffix |=
+		    cairn_key_head(cairn_slice_of(tail, size - CAIRN_KV02_HEAD_SIZE), 0) >> 32;
+	return cursor->prefix_head | suffix >> 8 * prefix;
+}
+
 /* The end of every move that finds a record: `record` of the block that was entered. */
 static inline int stand_on(struct run_cursor *cursor, unsigned record)
 {
 	const struct cairn_kv02_block *block = &cursor->block;
-	uint32_t size = cairn_kv02_key_size(block, record);
-	if (CAIRN_UNLIKELY(size > cursor->key.capacity)) {
-		int code = grow_key(cursor, size);
-		if (code != 0)
-			return code;
-	}
-	cairn_kv02_key(block, record, cursor->key.data);
+	size_t suffix = block->suffix_size[record], size = block->prefix_size + suffix;
+	int code = cursor->has_prefix ? 0 : take_prefix(cursor);
+	if (CAIRN_UNLIKELY(size + 2 * PIECE > cursor->key.capacity) && code == 0)
+		code = grow_key(cursor, size + 2 * PIECE);
+	if (CAIRN_UNLIKELY(code != 0))
+		return code;
+	uint32_t head = cairn_get32(block->heads + record * CAIRN_KV02_HEAD_SIZE);
+	const uint8_t *tail = block->tails + block->tail_start[record];
+	copy_suffix(cursor->key.data + block->prefix_size, head, tail, suffix);
 	cursor->record = record;
 	cursor->base.key = cairn_slice_of(cursor->key.data, size);
-	cursor->base.head = cairn_key_head(cursor->base.key, 0);
+	cursor->base.head = head_of(cursor, head, tail, suffix);
 	cursor->base.kind = block->tombstones >> record & 1 ? CAIRN_KIND_DELETE : CAIRN_KIND_PUT;
 	cursor->base.valid = true;
 	return 0;
@@ -69,7 +113,7 @@ static int enter_block(struct run_cursor *cursor, uint64_t index)
 {
 	if (cursor->entered && cursor->index == index)
 		return 0;
-	cursor->entered = false;
+	cursor->entered = cursor->has_prefix = false;
 	int code = cairn_run_trust_order(cursor->run);
 	if (code == 0)
 		code = cairn_run_open_block(cursor->run, index, &cursor->block);
@@ -134,7 +178,7 @@ static int enter_place(struct run_cursor *cursor, cairn_slice key, struct cairn_
 {
 	struct cairn_run_reader *run = cursor->run;
 	bool was_entered = cursor->entered;
-	cursor->entered = false;
+	cursor->entered = cursor->has_prefix = false;
 	int code = cairn_run_place(run, key, aim, &cursor->block, place);
 	if (code == 0 && !(was_entered && cursor->index == place->index))
 		code = cairn_run_check_keys(run, &cursor->block);

@@ -179,7 +179,7 @@ static int arrive(cairn_iter *iter, int rc)
 {
 	iter->valid = rc == 0;
 	iter->status = rc < 0 ? rc : 0;
-	return cairn_report(iter->db, rc);
+	return CAIRN_LIKELY(rc >= 0) ? rc : cairn_report(iter->db, rc);
 }
 
 /* Every move begins here: non-zero is its result. */
