@@ -80,8 +80,8 @@ struct search {
 	unsigned how;
 	uint64_t cell[CAIRN_SEEK_LEVELS_MAX + 1]; /* at each level of the anchor */
 	uint8_t cell_lcp[CAIRN_SEEK_LEVELS_MAX + 1];
-	uint8_t window[CAIRN_CASCADE_RUNS_MAX]; /* of each follower: how many blocks, … */
-	uint32_t from[CAIRN_CASCADE_RUNS_MAX];  /* … and the first; of each tree: its node */
+	uint8_t window[CAIRN_CASCADE_RUNS_MAX]; /* of each follower: how many blocks */
+	uint32_t from[CAIRN_CASCADE_RUNS_MAX];  /* of each run: the first, or a tree's node */
 	uint8_t tree_lcp[CAIRN_CASCADE_RUNS_MAX];
 };
 
@@ -351,7 +351,7 @@ static inline void open_window(const struct cairn_cascade *c, struct search *s, 
 		return;
 	}
 	uint32_t from = first + sum_bytes(record + 4, cell % CELLS);
-	s->from[i] = from;
+	s->from[f->run] = from;
 	s->window[i] = (uint8_t)size;
 	/* And the word before the window, which is the one when all in it are above the key. */
 	const uint8_t *words = f->words + (size_t)from * 8;
@@ -372,7 +372,8 @@ CAIRN_RANK_INLINE void search_window(
 		       : cell == 0                     ? f->index->first_edge
 						       : f->index->last_edge;
 	uint64_t query = cairn_key_head(s->key, lcp) | f->mask;
-	uint64_t block = s->from[i] + cairn_rank(f->words, s->from[i], s->window[i], query, wide);
+	uint64_t from = s->from[f->run];
+	uint64_t block = from + cairn_rank(f->words, from, s->window[i], query, wide);
 	block -= block > 0;
 	take_aim(c, s, f->run, block, (cairn_get64(f->words + block * 8) & f->mask) * 8);
 }
