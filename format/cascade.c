@@ -260,7 +260,8 @@ static inline void fetch_node(const struct cairn_cascade *c, unsigned level, uin
 	}
 	fetch(anchor->seek.heads[level] + node * 128, 128);
 	__builtin_prefetch(anchor->seek.lcps[level] + node * CELLS);
-	fetch(table->records + node * table->stride, table->stride);
+	if (table->records)
+		fetch(table->records + node * table->stride, table->stride);
 }
 
 /* Where the key stands to the anchor as a whole. */
