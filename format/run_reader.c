@@ -354,8 +354,11 @@ int cairn_run_place(struct cairn_run_reader *run, cairn_slice key, struct cairn_
 	place->record = cairn_kv02_lower_bound(block, key, &place->equal);
 	if (CAIRN_LIKELY(place->record > 0 || place->equal))
 		return 0;
-	if (aim.block == 0 && cairn_key_compare(key, run->first_key) < 0)
-		return 0;
+	if (cairn_key_compare(key, run->first_key) < 0) {
+		place->index = 0;
+		place->record = 0;
+		return aim.block == 0 ? 0 : cairn_run_open_block(run, 0, block);
+	}
 	return look_left(run, key, block, place);
 }
 
