@@ -86,7 +86,7 @@ static int map_file(struct cairn_fraction *fraction, const struct cairn_fraction
 		code = cairn_error_at(CAIRN_CORRUPT, fraction->path, CAIRN_NO_OFFSET,
 		    "has %" PRIu64 " bytes, but the manifest says %" PRIu64 "; " ADVICE,
 		    status.size, expect->size);
-	if (code == 0)
+	if (code == 0 && status.size > 0)
 		code = ops->map(file, (size_t)status.size, &fraction->map);
 	ops->close(file);
 	return code;

@@ -904,7 +904,12 @@ static int sim_map(struct cairn_file *file, size_t size, struct cairn_map *map)
 	struct bytes *bytes = file_of(file)->inode->seen;
 	*map = (struct cairn_map){NULL, 0};
 	int fault = begin(disk, SIM_MAP, file->path);
-	if (!fault && (size == 0 || size > bytes->size)) {
+	if (!fault && size == 0) {
+		end(0, file->path, SIM_MAP);
+		return cairn_error_at(CAIRN_INVALID, file->path, CAIRN_NO_OFFSET,
+		    "a mapping of 0 bytes was asked for");
+	}
+	if (!fault && size > bytes->size) {
 		end(0, file->path, SIM_MAP);
 		return cairn_error_at(CAIRN_CORRUPT, file->path, bytes->size,
 		    "the file ends here, %zu bytes were expected; restore it from a copy", size);
