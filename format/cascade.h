@@ -43,7 +43,7 @@ size_t cairn_cascade_bytes(const struct cairn_cascade *cascade);
 
 /*
  * For each run the block that `key` belongs to, or one to its right, into aims[0 … count-1], its
- * memory on the way into the cache; *how gets the flags above. For a key below all of a run that is
+ * memory on the way into the cache; *how gets the flags above. A key below all of a run belongs to
  * block 0. The seek sections are trusted from then on. 0, or CAIRN_CORRUPT when one of them is
  * damaged; damage to an index is not a failure.
  */

@@ -1,8 +1,8 @@
 /*
  * The golden `.kv` files, without and with a point index, and the fractional index of the second on
  * the first: written once by version 1 of the formats and never again. Today's reader must read
- * them, today's writer must write the same bytes. If it does not, the format has changed: that needs
- * a new version, and a new file beside these.
+ * them, today's writer must write the same bytes. If it does not, the format has changed: that
+ * needs a new version, and a new file beside these.
  */
 #include "tests/test.h"
 
