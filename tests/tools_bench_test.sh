@@ -63,6 +63,9 @@ succeeds "kill" kill --num 2000 --passes 1
 grep -q '^| cairn | off | [1-9][0-9]* | 0 |' "$work/output" || fail "kill: no row of cairn"
 succeeds "seeds" seeds --engines cairn,table,memory --num 8192 --passes 1
 grep -q '^| cairn KV02' "$work/output" || fail "seeds: no row of cairn"
+succeeds "cascade" cascade --num 5000 --passes 2 --value-size 32
+[ "$(grep -cE '^[|] 5000 [|] (structured|random) ' "$work/output")" -eq 2 ] ||
+	fail "cascade: not two rows"
 
 [ "$(status_of "$bench" --workloads none)" -eq 2 ] || fail "a workload that is none: status 2"
 [ "$(status_of "$bench" --engine none)" -eq 2 ] || fail "an engine that is none: status 2"

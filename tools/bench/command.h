@@ -19,6 +19,7 @@ struct bench_command {
 /* Each prints its results on standard output. 0, CAIRN_BENCH_WRONG or CAIRN_BENCH_FAILED. */
 int cairn_bench_seeds(struct bench_command *command);
 int cairn_bench_kill(struct bench_command *command);
+int cairn_bench_cascade(struct bench_command *command);
 
 /* The three tables of the seeds. */
 int cairn_bench_seed_strings(struct bench_command *command);

@@ -29,6 +29,7 @@ static const char usage_text[] =
     "       cairn-bench compare [--engines A,B,...] [OPTION...]\n"
     "       cairn-bench seeds [--engines A,B,...] [--num N] [--passes N] [--dir DIR]\n"
     "       cairn-bench kill [--engines A,B,...] [--num N] [--passes N] [--dir DIR]\n"
+    "       cairn-bench cascade [--num N] [--value-size N] [--passes N] [--dir DIR]\n"
     "       cairn-bench engines\n"
     "\n"
     "Times workloads on stores that it makes and removes, and checks every answer: the right\n"
@@ -37,8 +38,9 @@ static const char usage_text[] =
     "\n"
     "Without a command: one engine, all about it. compare: several in turns, medians over the\n"
     "passes, and ratios to the first, in Markdown. seeds: the tables of three other projects,\n"
-    "theirs beside ours. kill: kills processes that write and counts what is lost. engines:\n"
-    "what this build can measure.\n"
+    "theirs beside ours. kill: kills processes that write and counts what is lost. cascade: the\n"
+    "search in all runs beside other ways to find the same places, for 131072, 1000000 and\n"
+    "10000000 records, those that are at most N. engines: what this build can measure.\n"
     "\n"
     "  --engine NAME     default cairn\n"
     "  --engines A,B,..  by commas; default: all of this build\n"
@@ -222,6 +224,7 @@ static const struct command {
     {"compare", compare_workloads, 15, compare},
     {"seeds", run_workloads, 0, cairn_bench_seeds},
     {"kill", run_workloads, 0, cairn_bench_kill},
+    {"cascade", run_workloads, 0, cairn_bench_cascade},
     {"engines", run_workloads, 0, print_engines},
 };
 
