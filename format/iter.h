@@ -72,11 +72,19 @@ static inline void cairn_cursor_close(struct cairn_cursor *c)
 	c->ops->close(c);
 }
 
-/* Order of the records that two cursors stand on. */
+/* Order of the records that two cursors stand on. Beyond the heads, the next 8 bytes settle most,
+ * and equal keys of 16. */
 static inline int cairn_cursor_compare(const struct cairn_cursor *a, const struct cairn_cursor *b)
 {
 	if (a->head != b->head)
 		return a->head < b->head ? -1 : 1;
+	if (a->key.size < 16 || b->key.size < 16)
+		return cairn_key_compare(a->key, b->key);
+	uint64_t x = cairn_key_head(a->key, 8), y = cairn_key_head(b->key, 8);
+	if (x != y)
+		return x < y ? -1 : 1;
+	if (a->key.size == 16 || b->key.size == 16)
+		return (a->key.size > 16) - (b->key.size > 16);
 	return cairn_key_compare(a->key, b->key);
 }
 
